@@ -1,0 +1,1 @@
+"""Slipstream: massively parallel reinforcement learning on the machine you have."""

@@ -1,0 +1,217 @@
+"""Which Dr.Jit backend runs the worlds, and how its arrays meet JAX and NumPy.
+
+This is the only module that knows about LLVM, CUDA, thread pools and DLPack. Everything else asks for
+`array_types(backend)` and writes code that is the same on all of them:
+
+* ``llvm``: one SIMD kernel over all cores (the default without an NVIDIA GPU),
+* ``cuda``: one CUDA kernel (the default with one),
+* ``scalar``: no compiler at all. A quantity of a world is a Python float, a quantity of its agents an
+  immediately evaluated array. Slow, and made for the debugger and for `slipstream check`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import glob
+import os
+import re
+import sys
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Literal
+
+import drjit as dr
+import jax
+import numpy as np
+
+BackendName = Literal["llvm", "cuda", "scalar"]
+BACKEND_CHOICES = ("auto", "llvm", "cuda", "scalar")
+
+MINIMUM_LLVM = 15
+"""Dr.Jit refuses older ones. `dr.minimum` aborts the process on 15 itself, so we ask for more below."""
+
+USABLE_LLVM = 16
+
+INSTALL_LLVM = "apt-get install libllvm19" if sys.platform == "linux" else "brew install llvm"
+
+
+class BackendError(RuntimeError):
+    """No backend can do what was asked; the message says what to install or to choose instead."""
+
+
+@dataclass(frozen=True)
+class LLVMLibrary:
+    path: str
+    major: int
+
+
+def _llvm_candidates() -> list[LLVMLibrary]:
+    """All LLVM shared libraries in the usual places, newest first."""
+    patterns = (
+        "/usr/lib/*-linux-gnu/libLLVM*.so*",
+        "/usr/lib/llvm-*/lib/libLLVM*.so*",
+        "/usr/lib64/libLLVM*.so*",
+        "/usr/local/lib/libLLVM*.so*",
+        "/opt/homebrew/opt/llvm*/lib/libLLVM*.dylib",
+        "/usr/local/opt/llvm*/lib/libLLVM*.dylib",
+        os.path.join(sys.prefix, "lib", "libLLVM*"),
+    )
+    found: dict[str, LLVMLibrary] = {}
+    for path in (p for pattern in patterns for p in glob.glob(pattern)):
+        version = re.search(r"libLLVM(?:-|\.so\.)(\d+)", path) or re.search(r"llvm@?-?(\d+)", path)
+        real = os.path.realpath(path)
+        if version and os.path.exists(real):
+            found.setdefault(real, LLVMLibrary(path, int(version.group(1))))
+    return sorted(found.values(), key=lambda lib: -lib.major)
+
+
+@cache
+def find_llvm() -> LLVMLibrary | None:
+    """The LLVM library Dr.Jit will use: the user's DRJIT_LIBLLVM_PATH, else the newest usable one."""
+    chosen = os.environ.get("DRJIT_LIBLLVM_PATH")
+    if chosen:
+        version = re.search(r"(\d+)", os.path.basename(chosen)) or re.search(r"llvm-(\d+)", chosen)
+        return LLVMLibrary(chosen, int(version.group(1)) if version else 0) if os.path.exists(chosen) else None
+    return next((lib for lib in _llvm_candidates() if lib.major >= USABLE_LLVM), None)
+
+
+def _has_nvidia_gpu() -> bool:
+    # Asking Dr.Jit would initialise CUDA; the driver's own device file is enough to know.
+    return bool(glob.glob("/dev/nvidia[0-9]*") or glob.glob("/dev/dxg"))
+
+
+@cache
+def _start_llvm() -> LLVMLibrary:
+    """Point Dr.Jit at LLVM (once, before its first kernel) and give kernels an aligned stack."""
+    library = find_llvm()
+    if library is None:
+        older = [lib for lib in _llvm_candidates() if lib.major < USABLE_LLVM]
+        seen = f" (found only LLVM {older[0].major} at {older[0].path})" if older else ""
+        raise BackendError(
+            f"The llvm backend needs libLLVM {USABLE_LLVM} or newer{seen}. Install it with: {INSTALL_LLVM} "
+            "(or set DRJIT_LIBLLVM_PATH to your libLLVM)."
+        )
+    os.environ["DRJIT_LIBLLVM_PATH"] = library.path
+    _align_stack()
+    return library
+
+
+REALIGN = b'" "stackrealign"="true'
+"""Closes the target-features attribute of a kernel's LLVM function and opens another beside it.
+
+Without it LLVM spills AVX-512 registers to a stack that is only 16-byte aligned; every such spill then
+crosses a cache line, and the humanoid physics kernel runs at about half its speed.
+"""
+
+_SET_TARGET = "_Z19jit_llvm_set_targetPKcS0_j"
+_TARGET_CPU = "_Z19jit_llvm_target_cpuv"
+_TARGET_FEATURES = "_Z24jit_llvm_target_featuresv"
+_VECTOR_WIDTH = "_Z21jit_llvm_vector_widthv"
+
+
+def _align_stack() -> bool:
+    """Ask for aligned stacks through Dr.Jit's own target setter; a Dr.Jit without it runs as it is.
+
+    Returns:
+        Whether kernels compiled from now on realign their stack.
+    """
+    import drjit.llvm
+
+    drjit.llvm.Float(0)  # initialises the backend, so that the target is known
+    try:
+        core = ctypes.CDLL(str(next(Path(dr.__file__).parent.glob("libdrjit-core.*"))))
+        set_target, cpu, features, width = (
+            core[name] for name in (_SET_TARGET, _TARGET_CPU, _TARGET_FEATURES, _VECTOR_WIDTH)
+        )
+    except (OSError, AttributeError, StopIteration):
+        return False
+    cpu.restype = features.restype = ctypes.c_char_p
+    width.restype = ctypes.c_uint32
+    set_target.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_uint32]
+    set_target.restype = None
+    current = features()
+    if not current or b"+avx512f" not in current:
+        return False
+    if REALIGN not in current:
+        set_target(cpu(), current + REALIGN, width())
+    return True
+
+
+def resolve_backend(name: str = "auto") -> BackendName:
+    """The backend to use for a user's choice, or a `BackendError` that says what is missing."""
+    if name not in BACKEND_CHOICES:
+        raise BackendError(f"Unknown backend {name!r}; choose one of {', '.join(BACKEND_CHOICES)}.")
+    if name == "auto":
+        name = "cuda" if _has_nvidia_gpu() else "llvm"
+    if name == "llvm":
+        _start_llvm()
+    if name == "cuda" and not _has_nvidia_gpu():
+        raise BackendError("The cuda backend needs an NVIDIA GPU, and none was found; use backend='llvm'.")
+    return name  # type: ignore[return-value]
+
+
+@dataclass(frozen=True)
+class ArrayTypes:
+    """The array classes of a backend. On `scalar` these are the classes of a quantity of all agents."""
+
+    backend: BackendName
+    Float: type
+    Int: type
+    UInt: type
+    UInt64: type
+    Bool: type
+    module: ModuleType
+
+    @property
+    def compiled(self) -> bool:
+        return self.backend != "scalar"
+
+
+@cache
+def array_types(backend: str = "auto") -> ArrayTypes:
+    backend = resolve_backend(backend)
+    if backend == "scalar":
+        import drjit.scalar as m
+
+        return ArrayTypes("scalar", m.ArrayXf64, m.ArrayXi, m.ArrayXu, m.ArrayXu64, m.ArrayXb, m)
+    if backend == "llvm":
+        import drjit.llvm as m
+    else:
+        import drjit.cuda as m
+    return ArrayTypes(backend, m.Float, m.Int, m.UInt, m.UInt64, m.Bool, m)  # type: ignore[return-value]
+
+
+def set_threads(count: int) -> None:
+    """Use `count` threads for kernels of the llvm backend (the calling thread included)."""
+    if count < 1:
+        raise ValueError(f"The number of threads must be at least 1, got {count}.")
+    dr.set_thread_count(count)
+
+
+def to_jax(array: Any, shape: tuple[int, ...] | None = None) -> jax.Array:
+    """A JAX view of an evaluated Dr.Jit array: the same memory, no copy.
+
+    The memory stays alive as long as the view does. Dr.Jit must not write to it while a JAX computation
+    that was given the view is still running.
+    """
+    dr.eval(array)
+    dr.sync_thread()
+    view = jax.dlpack.from_dlpack(array)
+    return view if shape is None else view.reshape(shape)
+
+
+def from_jax(array_type: type, array: jax.Array) -> Any:
+    """A flat Dr.Jit view of a JAX array: the same memory, no copy. Waits until JAX has computed it."""
+    return array_type(jax.block_until_ready(array).reshape(-1))
+
+
+def to_numpy(array: Any) -> np.ndarray:
+    """A NumPy copy of a Dr.Jit array."""
+    return np.array(array.numpy())
+
+
+def pointer(array: jax.Array) -> int:
+    """The address of a JAX array's memory."""
+    return array.unsafe_buffer_pointer()
