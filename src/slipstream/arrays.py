@@ -111,6 +111,15 @@ _TARGET_FEATURES = "_Z24jit_llvm_target_featuresv"
 _VECTOR_WIDTH = "_Z21jit_llvm_vector_widthv"
 
 
+def _core_functions(*names: str) -> list[Any] | None:
+    """Functions of Dr.Jit's C++ core that its Python side does not expose; None if this Dr.Jit lacks one."""
+    try:
+        core = ctypes.CDLL(str(next(Path(dr.__file__).parent.glob("libdrjit-core.*"))))
+        return [core[name] for name in names]
+    except (OSError, AttributeError, StopIteration):
+        return None
+
+
 def _align_stack() -> bool:
     """Ask for aligned stacks through Dr.Jit's own target setter; a Dr.Jit without it runs as it is.
 
@@ -120,13 +129,10 @@ def _align_stack() -> bool:
     import drjit.llvm
 
     drjit.llvm.Float(0)  # initialises the backend, so that the target is known
-    try:
-        core = ctypes.CDLL(str(next(Path(dr.__file__).parent.glob("libdrjit-core.*"))))
-        set_target, cpu, features, width = (
-            core[name] for name in (_SET_TARGET, _TARGET_CPU, _TARGET_FEATURES, _VECTOR_WIDTH)
-        )
-    except (OSError, AttributeError, StopIteration):
+    found = _core_functions(_SET_TARGET, _TARGET_CPU, _TARGET_FEATURES, _VECTOR_WIDTH)
+    if found is None:
         return False
+    set_target, cpu, features, width = found
     cpu.restype = features.restype = ctypes.c_char_p
     width.restype = ctypes.c_uint32
     set_target.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_uint32]
@@ -181,6 +187,30 @@ def array_types(backend: str = "auto") -> ArrayTypes:
     else:
         import drjit.cuda as m
     return ArrayTypes(backend, m.Float, m.Int, m.UInt, m.UInt64, m.Bool, m)  # type: ignore[return-value]
+
+
+_STASH_REF = "_Z17jit_var_stash_refj"
+
+
+def shared_zeros(array_type: type, size: int) -> Any:
+    """An array of zeros that `dr.scatter` writes in place even when others refer to it too.
+
+    Dr.Jit copies an array before the first scatter when something else holds a reference: a JAX view, or the
+    argument list of a frozen function while it is being recorded. A Store is shared on purpose, so we tell Dr.Jit
+    the way its own control flow does (`jit_var_stash_ref`): the array counts as having one owner for good.
+    """
+    functions = _core_functions(_STASH_REF)
+    if functions is None:
+        raise BackendError(
+            f"Dr.Jit {dr.__version__} cannot write shared arrays in place; install a version that "
+            "pyproject.toml names."
+        )
+    (stash,) = functions
+    stash.argtypes, stash.restype = [ctypes.c_uint32], ctypes.c_uint64
+    array = dr.zeros(array_type, size)
+    dr.make_opaque(array)
+    stash(array.index)
+    return array
 
 
 def set_threads(count: int) -> None:

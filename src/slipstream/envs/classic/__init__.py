@@ -1,0 +1,1 @@
+"""The classic control tasks, exactly as Gymnasium defines them."""

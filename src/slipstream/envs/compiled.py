@@ -1,0 +1,340 @@
+"""All worlds at once: the rules traced into kernels that run over every lane.
+
+The trace is recorded once (`dr.freeze`). Everything that changes between steps (state, actions, seed, counters, the
+slot to write) is an argument that Dr.Jit cannot mistake for a constant, and every result leaves in a form that can be
+the next call's argument: evaluated, of full width, no array twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import drjit as dr
+import jax
+import numpy as np
+
+from slipstream.arrays import ArrayTypes, to_numpy
+from slipstream.envs.env import Env, Group, state_leaves, with_leaves
+from slipstream.envs.store import Buffer, GroupLayout, Store
+from slipstream.envs.transition import (
+    Clock,
+    Here,
+    Outcome,
+    RulesError,
+    action_mask,
+    advance,
+    begin,
+    by_group,
+    observe,
+)
+from slipstream.random import ACTION
+from slipstream.spaces import Box, Discrete
+
+CLOCK_SCALARS = ("step", "episode", "episodes", "length_sum", "broken")
+CLOCK_GROUPS = ("running_return", "return_sum", "return_square_sum", "report_sum")
+
+
+class CompiledWorlds:
+    """The compiled half of `Worlds`: holds the arrays of all worlds and steps them."""
+
+    def __init__(self, env: Env, types: ArrayTypes, num_worlds: int, seed: int):
+        self.env, self.types, self.num_worlds = env, types, num_worlds
+        self._template: Any = None
+        self._leaf_types: list[type] = []
+        self._recorded: dict[tuple, Any] = {}
+        self.age = 0
+        self.seed = seed
+        self._reset_clock()
+        self.reset()
+        self.layouts = self._layouts()
+
+    # Beginning and bookkeeping.
+
+    def _lanes(self, group: str | None) -> int:
+        return self.num_worlds if group is None else self.num_worlds * self.env.group(group).size
+
+    def _here(self, seed: Any) -> Here:
+        return Here(self.env, self.types, seed, dr.arange(self.types.UInt, self.num_worlds))
+
+    def _reset_clock(self) -> None:
+        self.clock = {name: self._opaque_zeros(self.types.Int) for name in CLOCK_SCALARS}
+        groups = [g.name for g in self.env.groups]
+        self._reports: list[str] = []
+        for kind in CLOCK_GROUPS[:3]:
+            self.clock |= {f"{kind}/{g}": self._opaque_zeros(self.types.Float) for g in groups}
+
+    def _opaque_zeros(self, array_type: type, lanes: int | None = None) -> Any:
+        array = dr.zeros(array_type, self.num_worlds if lanes is None else lanes)
+        dr.make_opaque(array)
+        return array
+
+    def reset(self) -> None:
+        """Begin a new episode in every world."""
+        self.clock["episode"] += 1
+        self.clock["step"] = self._opaque_zeros(self.types.Int)
+        for g in self.env.groups:
+            self.clock[f"running_return/{g.name}"] = self._opaque_zeros(self.types.Float)
+        state = begin(self._here(self.types.UInt(self.seed)), self.clock["episode"])
+        if self._template is None:
+            self._remember_form(state)
+        leaves = [leaf for _, _, leaf in state_leaves(state)]
+        self.leaves = self._settle(leaves, self._opaque_zeros(self.types.Int, 1))
+        dr.eval(self.leaves, self.clock)
+
+    def _remember_form(self, state: Any) -> None:
+        self._template = state
+        self.fields = [(field, group) for field, group, _ in state_leaves(state)]
+        self._leaf_types = [self._leaf_type(leaf) for _, _, leaf in state_leaves(state)]
+        self._reports = list(self.env.report(state))
+        self.clock |= {f"report_sum/{name}": self._opaque_zeros(self.types.Float) for name in self._reports}
+
+    def _leaf_type(self, leaf: Any) -> type:
+        if dr.is_jit_v(leaf):
+            return type(leaf)
+        return {bool: self.types.Bool, int: self.types.Int, float: self.types.Float}[type(leaf)]
+
+    def _layouts(self) -> list[GroupLayout]:
+        state = self._state(self.leaves)
+        active = by_group(self.env, self.env.active(state))
+        masks = action_mask(self.env, state) or {}
+        return [
+            GroupLayout(g, active is not None and g.name in active, len(masks.get(g.name, ())))
+            for g in self.env.groups
+        ]
+
+    def _state(self, leaves: list[Any]) -> Any:
+        return with_leaves(self._template, iter(leaves))
+
+    def _settle(self, leaves: list[Any], zero: Any) -> list[Any]:
+        """Arrays of full width and of their field's type, each with memory of its own."""
+        settled, seen = [], set()
+        for leaf, array_type, (field, group) in zip(leaves, self._leaf_types, self.fields):
+            if dr.is_jit_v(leaf) and type(leaf) is not array_type:
+                raise RulesError(
+                    f"State field {field!r} began as {array_type.__name__} and became {type(leaf).__name__}."
+                )
+            array = self._widen(array_type(leaf), self._lanes(group), zero, f"State field {field!r}")
+            if array.index in seen:
+                array = _distinct(array, zero)
+            seen.add(array.index)
+            settled.append(array)
+        return settled
+
+    def _widen(self, array: Any, lanes: int, zero: Any, what: str) -> Any:
+        if len(array) not in (1, lanes):
+            raise RulesError(f"{what} has {len(array)} lanes where {lanes} were expected.")
+        if len(array) == lanes and array.state not in (dr.VarState.Literal, dr.VarState.Undefined):
+            return array
+        # A constant would be folded into the next trace: make it depend on something that is not known.
+        unknown = dr.gather(type(zero), zero, dr.zeros(self.types.UInt, lanes))
+        return dr.select(unknown == 0, array, dr.zeros(type(array), lanes))
+
+    # Stepping.
+
+    def step(self, store: Store, slot: int, actions: dict[str, jax.Array] | None, full_final: bool) -> None:
+        """Step all worlds and write the outcome into a slot of the store.
+
+        Args:
+            store: where to write.
+            slot: which slot.
+            actions: by group, `[components, lanes]`; None draws random ones inside the kernel.
+            full_final: write the final observation of every lane, not only of those whose episode ended.
+        """
+        buffers = store.named_buffers()
+        key = (actions is None, full_final, store.slots)
+        if key not in self._recorded:
+            self._recorded[key] = self._record(store, actions is None, full_final)
+        given = None if actions is None else [self._as_drjit(g, actions[g.name]) for g in self.env.groups]
+        uint = self.types.UInt
+        numbers = [dr.opaque(uint, v) for v in (self.seed, self.age & 0xFFFFFFFF, slot)]
+        self.leaves, self.clock = self._recorded[key](
+            self.leaves,
+            self.clock,
+            given,
+            [b.array for b in buffers.values()],
+            numbers,
+            dr.opaque(self.types.Int, 0),
+        )
+        self.age += 1
+
+    def _record(self, store: Store, random_actions: bool, full_final: bool) -> Callable:
+        names = list(store.named_buffers())
+        reference = store.named_buffers()
+        slot_sizes = {name: reference[name].slot_size for name in names}
+
+        def step(leaves, clock, given, arrays, numbers, zero):
+            seed, age, slot = numbers
+            here = self._here(seed)
+            action = self._draw(here, age) if random_actions else self._split(given)
+            outcome = advance(here, age, self._state(leaves), self._as_clock(clock), action)
+            target = dict(zip(names, arrays))
+            self._write(outcome, target, slot_sizes, slot, full_final)
+            now = self._settle([leaf for _, _, leaf in state_leaves(outcome.state)], zero)
+            clock = {
+                name: self._widen(type(clock[name])(value), self.num_worlds, zero, name)
+                for name, value in self._from_clock(outcome.clock).items()
+            }
+            dr.eval(now, clock, arrays)
+            return now, clock
+
+        return dr.freeze(step, warn_after=2)
+
+    @property
+    def recordings(self) -> int:
+        """How often the step was traced and compiled: once for each way it is called."""
+        return sum(frozen.n_recordings for frozen in self._recorded.values())
+
+    def _write(self, outcome: Outcome, target: dict, slot_sizes: dict, slot: Any, full_final: bool) -> None:
+        def put(name: str, values: list[Any], lanes: int, where: Any = True) -> None:
+            array = target[name]
+            start = slot * slot_sizes[name]
+            lane = dr.arange(self.types.UInt, lanes)
+            for k, value in enumerate(values):
+                value = type(array)(value)
+                dr.scatter(array, value, start + (k * lanes) + lane, where, mode=dr.ReduceMode.Permute)
+
+        for layout in self.layouts:
+            name, lanes = layout.group.name, self._lanes(layout.group.name)
+            put(f"observation/{name}", outcome.observation[name], lanes)
+            put(f"reward/{name}", [outcome.reward[name]], lanes)
+            put(f"terminated/{name}", [outcome.terminated[name]], slot_sizes[f"terminated/{name}"])
+            final = f"final_observation/{name}"
+            if full_final:
+                put(final, outcome.final_observation[name], lanes)
+            else:
+                self._put_where_done(layout.group, outcome, target[final], slot * slot_sizes[final], lanes)
+            if layout.has_active:
+                put(f"active/{name}", [(outcome.active or {})[name]], lanes)
+            if layout.mask_size:
+                put(f"action_mask/{name}", (outcome.action_mask or {})[name], lanes)
+        put("truncated", [outcome.truncated], self.num_worlds)
+
+    def _put_where_done(self, group: Group, outcome: Outcome, array: Any, start: Any, lanes: int) -> None:
+        """Write final observations in a branch that packets without an ended episode jump over."""
+        done = group.spread(outcome.done)
+        lane = dr.arange(self.types.UInt, lanes)
+        values = [self.types.Float(v) for v in outcome.final_observation[group.name]]
+
+        def write(values, lane, start):
+            for k, value in enumerate(values):
+                dr.scatter(array, value, start + (k * lanes) + lane, mode=dr.ReduceMode.Permute)
+            return lane
+
+        dr.if_stmt((values, lane, start), done, write, lambda values, lane, start: lane, label="final")
+
+    # Actions.
+
+    def _as_drjit(self, group: Group, action: jax.Array) -> Any:
+        tensor = self.types.module.TensorXf if isinstance(group.action, Box) else self.types.module.TensorXi
+        return tensor(action).array
+
+    def _split(self, given: list[Any]) -> Any:
+        """The arguments of `Env.step` from flat `[components * lanes]` arrays."""
+        action = {}
+        for group, flat in zip(self.env.groups, given):
+            lanes = self._lanes(group.name)
+            lane = dr.arange(self.types.UInt, lanes)
+            parts = [dr.gather(type(flat), flat, lane + k * lanes) for k in range(group.action.size)]
+            if isinstance(group.action, Box):
+                parts = clip_to(group.action, parts)
+            action[group.name] = parts[0] if isinstance(group.action, Discrete) else tuple(parts)
+        return action if len(self.env.groups) > 1 else action[self.env.groups[0].name]
+
+    def _draw(self, here: Here, age: Any) -> Any:
+        action = random_action(self.env, here.rng(age, ACTION))
+        return action if len(self.env.groups) > 1 else action[self.env.groups[0].name]
+
+    # Observing and exchanging state.
+
+    def observe(self, store: Store, slot: int) -> None:
+        """Write the observation of the current state (and who is active, and masks) into a slot."""
+        state = self._state(self.leaves)
+        active = by_group(self.env, self.env.active(state)) or {}
+        masks = action_mask(self.env, state) or {}
+        for name, features in observe(self.env, state).items():
+            self._put(store.observation[name], slot, features, self._lanes(name))
+        for name, buffer in store.active.items():
+            self._put(buffer, slot, [active[name]], self._lanes(name))
+        for name, buffer in store.action_mask.items():
+            self._put(buffer, slot, masks[name], self._lanes(name))
+        dr.sync_thread()
+
+    def _put(self, buffer: Buffer, slot: int, values: list[Any], lanes: int) -> None:
+        lane = dr.arange(self.types.UInt, lanes) + slot * buffer.slot_size
+        for k, value in enumerate(values):
+            dr.scatter(buffer.array, type(buffer.array)(value), lane + k * lanes, mode=dr.ReduceMode.Permute)
+        dr.eval(buffer.array)
+
+    def _as_clock(self, clock: dict[str, Any]) -> Clock:
+        grouped = {
+            kind: {n.partition("/")[2]: v for n, v in clock.items() if n.startswith(kind + "/")}
+            for kind in CLOCK_GROUPS
+        }
+        return Clock(**{name: clock[name] for name in CLOCK_SCALARS}, **grouped)
+
+    def _from_clock(self, clock: Clock) -> dict[str, Any]:
+        flat = {name: getattr(clock, name) for name in CLOCK_SCALARS}
+        for kind in CLOCK_GROUPS:
+            flat |= {f"{kind}/{n}": v for n, v in getattr(clock, kind).items()}
+        return flat
+
+    def clock_arrays(self) -> dict[str, np.ndarray]:
+        dr.sync_thread()
+        return {name: to_numpy(value) for name, value in self.clock.items()}
+
+    def set_clock(self, arrays: dict[str, np.ndarray]) -> None:
+        for name, values in arrays.items():
+            self.clock[name] = self._take(type(self.clock[name]), values)
+
+    def state_arrays(self) -> list[np.ndarray]:
+        dr.sync_thread()
+        return [to_numpy(leaf) for leaf in self.leaves]
+
+    def set_state_arrays(self, arrays: list[np.ndarray]) -> None:
+        self.leaves = [self._take(t, values) for t, values in zip(self._leaf_types, arrays)]
+
+    def _take(self, array_type: type, values: np.ndarray) -> Any:
+        """A Dr.Jit array with memory of its own (one wrapped around NumPy's is aligned otherwise)."""
+        if issubclass(array_type, self.types.Bool):
+            array = self.types.Int(np.ascontiguousarray(values, np.int32)) + dr.opaque(self.types.Int, 0) != 0
+        else:
+            dtype = np.float32 if dr.is_float_v(array_type) else np.int32
+            array = array_type(np.ascontiguousarray(values).astype(dtype)) + dr.opaque(array_type, 0)
+        dr.eval(array)
+        return array
+
+
+def random_action(env: Env, rng: Any) -> dict[str, Any]:
+    """Uniformly random actions of every group, as `Env.step` expects them."""
+    action = {}
+    for group in env.groups:
+        draw = rng.of(group.name)
+        if isinstance(group.action, Box):
+            lows, highs = random_bounds(group.action)
+            action[group.name] = tuple(draw.uniform(float(a), float(b)) for a, b in zip(lows, highs))
+        else:
+            parts = tuple(draw.integer(n) for n in group.action.choices)
+            action[group.name] = parts[0] if isinstance(group.action, Discrete) else parts
+    return action
+
+
+def random_bounds(space: Box) -> tuple[np.ndarray, np.ndarray]:
+    """Where random actions are drawn from: the bounds, and -1 or 1 in place of an infinite one."""
+    lows = np.where(np.isfinite(space.lows), space.lows, -1.0)
+    highs = np.where(np.isfinite(space.highs), space.highs, 1.0)
+    return lows, highs
+
+
+def clip_to(space: Box, parts: list[Any]) -> list[Any]:
+    """Action components within their bounds."""
+    if not space.bounded:
+        return parts
+    return [dr.clip(p, float(a), float(b)) for p, a, b in zip(parts, space.lows, space.highs)]
+
+
+def _distinct(array: Any, zero: Any) -> Any:
+    """A copy that Dr.Jit does not recognise as the same array."""
+    if dr.is_mask_v(array):
+        return array ^ (zero != 0)
+    return array + type(array)(zero)

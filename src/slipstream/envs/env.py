@@ -1,0 +1,223 @@
+"""The protocol a user writes: `Env`, its groups of agents, and its state.
+
+A world is written as if there were only one of it. Its quantities are Dr.Jit arrays that hold the same
+quantity of *all* worlds, so every rule must be arithmetic (`dr.select` instead of `if`).
+
+* A quantity of a world is one array (or a tuple of arrays, such as the joint angles of a robot).
+* A quantity of the agents is a dictionary from group name to array: `{"wolf": ..., "sheep": ...}`.
+
+`Group` has the operations that lead from one kind to the other, so that no rule computes an index.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import drjit as dr
+
+from slipstream.random import Rng
+from slipstream.spaces import Box, Space
+
+Float = Int = Bool = Any
+"""For annotating the fields of a state. A state field is an array of whichever backend runs."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Group:
+    """Agents of a world that observe and act alike, and what one of them observes and does."""
+
+    name: str
+    observation: Box
+    action: Space
+    size: int = 1
+
+    def __post_init__(self) -> None:
+        if self.size < 1:
+            raise ValueError(f"Group {self.name!r} needs at least one agent, got size={self.size}.")
+
+    # From a world to its agents.
+
+    def spread(self, of_world: Any) -> Any:
+        """Give every agent its world's value."""
+        if self.size == 1 or _is_number(of_world) or len(of_world) == 1:
+            return of_world
+        return _once("spread", self.size, of_world, lambda: dr.repeat(of_world, self.size))
+
+    def index(self, of_world: Any) -> Any:
+        """The number of each agent within its world, 0 .. size - 1 (`of_world`: any value of the world)."""
+        if _is_number(of_world):
+            import drjit.scalar
+
+            return dr.arange(drjit.scalar.ArrayXu, self.size)
+        unsigned = dr.uint32_array_t(type(of_world))
+        return dr.arange(unsigned, len(of_world) * self.size) % self.size
+
+    # From the agents to their world.
+
+    def sum(self, of_agents: Any) -> Any:
+        return of_agents * self.size if _is_number(of_agents) else self._reduce(dr.ReduceOp.Add, of_agents)
+
+    def mean(self, of_agents: Any) -> Any:
+        return self.sum(of_agents) * (1.0 / self.size)
+
+    def min(self, of_agents: Any) -> Any:
+        return of_agents if _is_number(of_agents) else self._reduce(dr.ReduceOp.Min, of_agents)
+
+    def max(self, of_agents: Any) -> Any:
+        return of_agents if _is_number(of_agents) else self._reduce(dr.ReduceOp.Max, of_agents)
+
+    def lowest(self, of_agents: Any, below: int) -> tuple[Any, Any]:
+        """Which agent has the lowest value (the first one on a tie), and that value.
+
+        Args:
+            of_agents: whole numbers in 0 .. below - 1.
+            below: a bound that lets value and agent share one 32-bit word.
+        """
+        if below * self.size > 2**32:
+            raise ValueError(f"lowest() needs below * size <= 2^32, got {below} * {self.size}.")
+        if _is_number(of_agents):
+            return 0, of_agents
+        unsigned = dr.uint32_array_t(type(of_agents))
+        number = dr.arange(unsigned, len(of_agents)) % self.size
+        key = self.min(unsigned(of_agents) * self.size + number)
+        return key % self.size, key // self.size
+
+    def pick(self, of_agents: Any, number: Any) -> Any:
+        """The value of the agent with the given number in each world."""
+        if _is_number(of_agents):
+            return of_agents
+        if not dr.is_jit_v(of_agents):
+            return of_agents[number]
+        unsigned = dr.uint32_array_t(type(of_agents))
+        world = dr.arange(unsigned, len(of_agents) // self.size)
+        return dr.gather(type(of_agents), of_agents, world * self.size + number)
+
+    def count(self, which: Any) -> Any:
+        """How many agents of each world the flag is set for, as an integer."""
+        return self.sum(dr.select(which, 1, 0) if _is_number(which) else dr.int32_array_t(type(which))(which))
+
+    def any(self, which: Any) -> Any:
+        return self.count(which) > 0
+
+    def all(self, which: Any) -> Any:
+        return self.count(which) == self.size
+
+    def _reduce(self, op: dr.ReduceOp, of_agents: Any) -> Any:
+        if not dr.is_jit_v(of_agents):
+            return _REDUCE_PLAIN[op](list(of_agents))
+        if self.size == 1:
+            return of_agents
+        return _once(op, self.size, of_agents, lambda: dr.block_reduce(op, of_agents, self.size))
+
+
+_REDUCE_PLAIN = {dr.ReduceOp.Add: sum, dr.ReduceOp.Min: min, dr.ReduceOp.Max: max}
+
+
+_remembered: dict[tuple, tuple[Any, Any]] | None = None
+
+
+@contextmanager
+def remembering() -> Iterator[None]:
+    """Within this context an operation over agents that was already done on the same array is not done again.
+
+    Rules and observations often need the same reduction (who is nearest, say). Each one costs a pass over all
+    agents that Dr.Jit would not merge by itself.
+    """
+    global _remembered
+    _remembered = {}
+    try:
+        yield
+    finally:
+        _remembered = None
+
+
+def _once(operation: Any, size: int, array: Any, compute: Callable[[], Any]) -> Any:
+    if _remembered is None:
+        return compute()
+    key = (operation, size, type(array), array.index)
+    if key not in _remembered:
+        result = compute()
+        # The array is kept too: its index stays its own as long as it lives.
+        _remembered[(operation, size, type(array), array.index)] = (array, result)
+        _remembered[key] = (array, result)
+    return _remembered[key][1]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | bool)
+
+
+class Env:
+    """One world: subclass it, set `groups` (and `max_steps`), and write `reset`, `step` and `observe`.
+
+    With a single group, actions, rewards and observations are bare values; with several they are dictionaries
+    by group name. The options of a world are the parameters of its `__init__`.
+    """
+
+    groups: tuple[Group, ...]
+    max_steps: int | None = None
+    """After so many steps an episode is truncated. None: never."""
+
+    def reset(self, rng: Rng) -> Any:
+        """The first state of an episode: a dataclass. A field named `step` is kept up to date by the system:
+        it is the number of steps taken in the episode (inside `step`, the one being taken included)."""
+        raise NotImplementedError
+
+    def step(self, state: Any, action: Any, rng: Rng) -> tuple[Any, Any, Any]:
+        """The next state, the reward of each agent, and whether the episode has terminated (of the world).
+
+        An action is an integer array (`Discrete`), or a tuple with an array for each component.
+        """
+        raise NotImplementedError
+
+    def observe(self, state: Any) -> Any:
+        """The features of each agent's observation, as a sequence of arrays."""
+        raise NotImplementedError
+
+    def active(self, state: Any) -> Any:
+        """Which agents are still in the game (None: all, always). The others do not learn or count."""
+        return None
+
+    def action_mask(self, state: Any) -> Any:
+        """For each choice of each discrete action component, whether it is allowed now (None: all)."""
+        return None
+
+    def report(self, state: Any) -> Mapping[str, Any]:
+        """Named quantities of the world at the end of an episode, averaged into the run's metrics."""
+        return {}
+
+    def group(self, name: str) -> Group:
+        return next(g for g in self.groups if g.name == name)
+
+
+def describe_env(env_class: type[Env]) -> str:
+    """The first line of a world's docstring."""
+    return (inspect.getdoc(env_class) or "").partition("\n")[0]
+
+
+def state_leaves(state: Any) -> Iterator[tuple[str, str | None, Any]]:
+    """The arrays of a state as (field, group or None for a quantity of the world, array), in a fixed order."""
+    for field in dataclasses.fields(state):
+        value = getattr(state, field.name)
+        per_group = value.items() if isinstance(value, Mapping) else [(None, value)]
+        for group, part in per_group:
+            for leaf in part if isinstance(part, list | tuple) else [part]:
+                yield field.name, group, leaf
+
+
+def with_leaves(state: Any, leaves: Iterator[Any]) -> Any:
+    """A state of the same form with other arrays, taken in the order of `state_leaves`."""
+
+    def rebuild(value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return {group: rebuild(part) for group, part in value.items()}
+        if isinstance(value, list | tuple):
+            return tuple(next(leaves) for _ in value)
+        return next(leaves)
+
+    fields = {f.name: rebuild(getattr(state, f.name)) for f in dataclasses.fields(state)}
+    return dataclasses.replace(state, **fields)

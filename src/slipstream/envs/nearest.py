@@ -1,0 +1,199 @@
+"""The k nearest agents: who is close to whom, without a line of index arithmetic in a world's rules.
+
+Every seeker looks at every candidate of its own world (the search is exact, and linear in the candidates). The
+candidates stand in a compact table, the best k in registers. A squared distance and the candidate's number share
+one 64-bit key, so that one comparison orders by distance first and by number on a tie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import drjit as dr
+
+from slipstream.envs.env import Group
+
+PerAgent = Mapping[str, Any]
+
+_only: Mapping[str, Any] | None = None
+
+
+@contextmanager
+def searching_only(where: Mapping[str, Any]) -> Iterator[None]:
+    """Within this context a search stops at once for agents whose flag (by group name) is not set.
+
+    The first observation of an episode is needed only where one begins; a packet of lanes in which none does
+    skips the search.
+    """
+    global _only
+    _only = where
+    try:
+        yield
+    finally:
+        _only = None
+
+
+def nearest(
+    seeker: Group,
+    among: Sequence[Group],
+    position: Sequence[PerAgent],
+    k: int = 1,
+    active: PerAgent | None = None,
+) -> Nearest:
+    """For each agent of `seeker`, its `k` nearest agents of the groups `among`, never itself.
+
+    Args:
+        seeker: who looks.
+        among: who may be found. Candidates are numbered in the order of these groups.
+        position: one per-agent quantity for each coordinate.
+        k: how many to find.
+        active: if given, only agents for which it is true can be found.
+    """
+    if k < 1:
+        raise ValueError(f"The number of nearest agents must be at least 1, got k={k}.")
+    places = [[axis[g.name] for g in among] for axis in position]
+    here = [axis[seeker.name] for axis in position]
+    exists = None if active is None else [active[g.name] for g in among]
+    search = _search_compiled if dr.is_jit_v(here[0]) else _search_plain
+    return search(seeker, among, places, here, k, exists)
+
+
+class Nearest:
+    """What `nearest` found. `found[i]` says whether there is an i-th nearest agent, `distance2[i]` how far."""
+
+    def __init__(self, seeker: Group, among: Sequence[Group], number: list[Any], distance2: list[Any]):
+        self.seeker, self.among = seeker, among
+        self.number = number
+        """Candidate number of the i-th nearest; meaningless where nothing was found."""
+        self.distance2 = distance2
+        self.found = [d < float("inf") for d in distance2]
+
+    @property
+    def _candidates(self) -> int:
+        return sum(g.size for g in self.among)
+
+    def _rows(self, number: Any) -> Any:
+        """Where a candidate stands in the table of all worlds' candidates."""
+        if not dr.is_jit_v(number):
+            return number
+        world = dr.arange(type(number), len(number)) // self.seeker.size
+        return dr.fma(world, self._candidates, number)
+
+    def of(self, quantity: PerAgent) -> list[Any]:
+        """A per-agent quantity of the i-th nearest agent, for each i (0 where nothing was found)."""
+        table = _table(self.among, [quantity[g.name] for g in self.among])
+        return [
+            dr.gather(type(table), table, self._rows(number), found)
+            for number, found in zip(self.number, self.found)
+        ]
+
+    def tally(self, group: Group, which: Any) -> Any:
+        """How many seekers, of those with the flag `which` set, have each agent of `group` as their nearest."""
+        if [g.name for g in self.among] != [group.name]:
+            raise ValueError(f"tally({group.name!r}) needs a search among that group alone.")
+        which = which & self.found[0]
+        number = self.number[0]
+        if not dr.is_jit_v(number):
+            hits = [sum(w and n == agent for n, w in zip(number, which)) for agent in range(group.size)]
+            return type(self.distance2[0])(hits)
+        float_type = type(self.distance2[0])
+        counts = dr.zeros(float_type, len(number) // self.seeker.size * group.size)
+        dr.scatter_reduce(dr.ReduceOp.Add, counts, float_type(1), self._rows(number), which)
+        return counts
+
+
+def _table(groups: Sequence[Group], parts: Sequence[Any]) -> Any:
+    """The parts of several groups side by side: candidate number is the fast axis, the world the slow one."""
+    if len(parts) == 1:
+        return parts[0]
+    if not dr.is_jit_v(parts[0]):
+        return type(parts[0])([value for part in parts for value in part])
+    total = sum(g.size for g in groups)
+    worlds = len(parts[0]) // groups[0].size
+    table = dr.empty(type(parts[0]), worlds * total)
+    unsigned = dr.uint32_array_t(type(parts[0]))
+    start = 0
+    for group, part in zip(groups, parts):
+        lane = dr.arange(unsigned, worlds * group.size)
+        row = dr.fma(lane // group.size, total, lane % group.size + start)
+        dr.scatter(table, part, row, mode=dr.ReduceMode.Permute)
+        start += group.size
+    return table
+
+
+def _own_number(seeker: Group, among: Sequence[Group]) -> int | None:
+    """Where the seekers stand among the candidates (None: they do not)."""
+    start = 0
+    for group in among:
+        if group.name == seeker.name:
+            return start
+        start += group.size
+    return None
+
+
+def _search_compiled(seeker, among, places, here, k, exists) -> Nearest:
+    float_type = type(here[0])
+    unsigned = dr.uint32_array_t(float_type)
+    key_type = dr.uint64_array_t(float_type)
+    tables = [_table(among, parts) for parts in places]
+    if exists is not None:
+        # An agent that cannot be found stands infinitely far away: no third gather in the loop.
+        present = _table(among, [unsigned(e) for e in exists])
+        tables[0] = dr.select(present != 0, tables[0], dr.inf)
+    dr.eval(tables)
+    total = sum(g.size for g in among)
+    lane = dr.arange(unsigned, len(here[0]))
+    first = lane // seeker.size * total
+    start = _own_number(seeker, among)
+    myself = unsigned(0xFFFFFFFF) if start is None else lane % seeker.size + start
+
+    nothing = key_type(0x7F800000_00000000)  # the bits of +inf, so that `found` reads off the distance
+
+    def body(j, *best):
+        d2 = _squared_distance([dr.gather(float_type, t, first + j) for t in tables], here)
+        d2 = dr.select(j == myself, dr.inf, d2)
+        key = (key_type(dr.reinterpret_array(unsigned, d2)) << 32) | key_type(j)
+        sorted_keys = []
+        for b in best:
+            sorted_keys.append(dr.minimum(b, key))
+            key = dr.maximum(b, key)
+        return j + 1, *sorted_keys
+
+    begin = dr.zeros(unsigned, len(here[0]))
+    if _only is not None:
+        begin = dr.select(_only[seeker.name], begin, total)
+    _, *best = dr.while_loop(
+        (begin, *([nothing] * k)), lambda j, *best: j < total, body, label="nearest"
+    )
+    number = [unsigned(b & 0xFFFFFFFF) for b in best]
+    distance2 = [dr.reinterpret_array(float_type, unsigned(b >> 32)) for b in best]
+    return Nearest(seeker, among, number, distance2)
+
+
+def _search_plain(seeker, among, places, here, k, exists) -> Nearest:
+    import drjit.scalar as scalar
+
+    tables = [_table(among, parts) for parts in places]
+    present = None if exists is None else _table(among, exists)
+    start = _own_number(seeker, among)
+    number, distance2 = ([[] for _ in range(k)] for _ in range(2))
+    for agent in range(seeker.size):
+        mine = [axis[agent] for axis in here]
+        ranked = sorted(
+            (_squared_distance([t[j] for t in tables], mine), j)
+            for j in range(len(tables[0]))
+            if (start is None or j != start + agent) and (present is None or present[j])
+        )
+        ranked += [(float("inf"), 0)] * k
+        for i in range(k):
+            distance2[i].append(ranked[i][0])
+            number[i].append(ranked[i][1])
+    return Nearest(
+        seeker, among, [scalar.ArrayXu(n) for n in number], [scalar.ArrayXf64(d) for d in distance2]
+    )
+
+
+def _squared_distance(a: Sequence[Any], b: Sequence[Any]) -> Any:
+    return sum((p - q) * (p - q) for p, q in zip(a, b))

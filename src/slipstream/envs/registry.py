@@ -1,0 +1,108 @@
+"""Names of worlds, and how a world is made from its name.
+
+A name is one of `NAMES`, or `path/to/file.py:Class` for a world of the user's own.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import importlib.util
+import inspect
+import sys
+from pathlib import Path
+from typing import Any
+
+from slipstream.envs.env import Env
+from slipstream.envs.worlds import Worlds
+
+NAMES = {
+    "cartpole": "slipstream.envs.classic.cartpole:CartPole",
+    "mountain-car": "slipstream.envs.classic.mountain_car:MountainCar",
+    "mountain-car-continuous": "slipstream.envs.classic.mountain_car:MountainCarContinuous",
+    "pendulum": "slipstream.envs.classic.pendulum:Pendulum",
+    "acrobot": "slipstream.envs.classic.acrobot:Acrobot",
+    "tag-gridworld": "slipstream.envs.tag.gridworld:TagGridworld",
+    "tag-continuous": "slipstream.envs.tag.continuous:TagContinuous",
+}
+
+
+class UnknownEnvironment(ValueError):
+    """No world of that name; the message has the nearest ones."""
+
+
+def nearest_names(name: str, known: list[str]) -> str:
+    """How to go on after a wrong name."""
+    near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+    return f"did you mean {' or '.join(map(repr, near))}?" if near else f"choose from {', '.join(known)}."
+
+
+def env_class(name: str) -> type[Env]:
+    """The class behind a name."""
+    if ".py:" in name:
+        return _class_in_file(name)
+    if name not in NAMES:
+        raise UnknownEnvironment(
+            f"Unknown environment {name!r}: {nearest_names(name, list(NAMES))} "
+            "A world of your own is named path/to/file.py:Class."
+        )
+    module, _, attribute = NAMES[name].partition(":")
+    return getattr(importlib.import_module(module), attribute)
+
+
+def _class_in_file(name: str) -> type[Env]:
+    file, _, attribute = name.rpartition(":")
+    path = Path(file).resolve()
+    if not path.is_file():
+        raise UnknownEnvironment(f"There is no file {file} (from environment {name!r}).")
+    module_name = f"slipstream_user_{path.stem}"
+    spec = importlib.util.spec_from_file_location(module_name, path)
+    if spec is None or spec.loader is None:
+        raise UnknownEnvironment(f"{file} is not a Python file.")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[module_name] = module  # dataclasses look their module up by name
+    spec.loader.exec_module(module)
+    found = {
+        n: c
+        for n, c in vars(module).items()
+        if inspect.isclass(c) and issubclass(c, Env) and c.__module__ == module_name
+    }
+    if attribute not in found:
+        raise UnknownEnvironment(
+            f"{file} has no world {attribute!r}; it defines {', '.join(found) or 'no subclass of Env'}."
+        )
+    return found[attribute]
+
+
+def env_options(name: str) -> dict[str, inspect.Parameter]:
+    """The options of a world: the parameters of its `__init__`."""
+    init = env_class(name).__init__
+    if init is object.__init__:
+        return {}
+    parameters = list(inspect.signature(init).parameters.values())[1:]
+    return {p.name: p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+
+
+def make_env(name: str, **options: Any) -> Env:
+    """One world, with its options."""
+    known = env_options(name)
+    for option in options:
+        if option not in known:
+            hint = nearest_names(option, list(known)) if known else "it has none."
+            raise ValueError(f"Unknown option {option!r} of {name}: {hint}")
+    return env_class(name)(**options)
+
+
+def make(
+    name: str, num_worlds: int = 1024, seed: int = 0, backend: str = "auto", **env_options: Any
+) -> Worlds:
+    """Many copies of a world, stepped together.
+
+    Args:
+        name: one of `slipstream envs`, or `path/to/file.py:Class`.
+        num_worlds: how many copies.
+        seed: the same seed gives the same bits.
+        backend: `auto` (cuda with an NVIDIA GPU, else llvm), `llvm`, `cuda`, or `scalar` for plain Python.
+        **env_options: options of the world.
+    """
+    return Worlds(make_env(name, **env_options), num_worlds, seed, backend)

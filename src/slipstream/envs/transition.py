@@ -1,0 +1,274 @@
+"""One step of a world, with its time limit, its reset and its bookkeeping: the only place with reset logic.
+
+The same code runs on compiled arrays (all worlds at once) and on Python numbers (one world at a time), because
+it is arithmetic like the rules themselves.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import drjit as dr
+
+from slipstream.arrays import ArrayTypes
+from slipstream.envs.env import Env, remembering, state_leaves, with_leaves
+from slipstream.envs.nearest import searching_only
+from slipstream.random import RESET, STEP, Rng
+
+PerGroup = dict[str, Any]
+
+
+class RulesError(ValueError):
+    """A world's own code returned something that does not fit its declaration."""
+
+
+@dataclass
+class Clock:
+    """What the system keeps of every world beside its state: counters, and sums over finished episodes."""
+
+    step: Any
+    """Steps taken in the episode."""
+    episode: Any
+    """Episodes begun so far: what makes every reset different."""
+    running_return: PerGroup
+    """Reward so far in the episode, averaged over the agents of a group."""
+    episodes: Any
+    length_sum: Any
+    return_sum: PerGroup
+    return_square_sum: PerGroup
+    report_sum: PerGroup
+    broken: Any
+    """How often the world was reset because its state was not finite."""
+
+
+@dataclass
+class Outcome:
+    """What one step leads to. Observations are sequences of features by group."""
+
+    state: Any
+    clock: Clock
+    observation: dict[str, list[Any]]
+    final_observation: dict[str, list[Any]]
+    reward: PerGroup
+    terminated: PerGroup
+    truncated: Any
+    done: Any
+    active: PerGroup | None
+    action_mask: dict[str, list[Any]] | None
+
+
+@dataclass(frozen=True)
+class Here:
+    """Which worlds run, on what."""
+
+    env: Env
+    types: ArrayTypes
+    seed: Any
+    world: Any
+
+    def rng(self, time: Any, purpose: int) -> Rng:
+        time = time if isinstance(time, int) else self.types.UInt(time)
+        return Rng(self.types, self.seed, self.world, time, purpose, {g.name: g for g in self.env.groups})
+
+
+def begin(here: Here, episode: Any) -> Any:
+    """The first state of the given episode."""
+    state = here.env.reset(here.rng(episode, RESET))
+    if not dataclasses.is_dataclass(state):
+        raise RulesError(
+            f"{type(here.env).__name__}.reset must return a dataclass, not {type(state).__name__}."
+        )
+    known = {g.name for g in here.env.groups}
+    for field, group, _ in state_leaves(state):
+        if group is not None and group not in known:
+            raise RulesError(f"State field {field!r} is of a group {group!r}; the groups are {sorted(known)}.")
+    return _with_step(state, 0)
+
+
+def advance(here: Here, age: Any, state: Any, clock: Clock, action: Any) -> Outcome:
+    """Step once, and begin a new episode where this one has ended.
+
+    Args:
+        here: which worlds.
+        age: how many steps all worlds have taken, of the whole run: what makes every step's randomness different.
+        state: as `begin` or the last `advance` returned it.
+        clock: likewise.
+        action: what `Env.step` expects.
+    """
+    with remembering():
+        return _advance(here, age, state, clock, action)
+
+
+def _advance(here: Here, age: Any, state: Any, clock: Clock, action: Any) -> Outcome:
+    env = here.env
+    step = clock.step + 1
+    was_active = by_group(env, env.active(state))
+    result = env.step(_with_step(state, step), action, here.rng(age, STEP))
+    if not isinstance(result, tuple) or len(result) != 3:
+        raise RulesError(f"{type(env).__name__}.step must return (state, reward, terminated).")
+    after, reward, terminated = result
+    after = _with_step(_same_form(after, state), step)
+    reward = by_group(env, reward) or {}
+    if missing := {g.name for g in env.groups} - set(reward):
+        raise RulesError(f"{type(env).__name__}.step returned no reward for {', '.join(sorted(missing))}.")
+
+    earned = {g.name: g.mean(reward[g.name]) for g in env.groups}
+    sound = _is_finite(env, after, earned)
+    earned = {name: dr.select(sound, value, 0.0) for name, value in earned.items()}
+    reward = {g.name: dr.select(g.spread(sound), reward[g.name], 0.0) for g in env.groups}
+    terminated = dr.select(sound, terminated, True)
+    truncated = step >= env.max_steps if env.max_steps is not None else step < 0
+    done = terminated | truncated
+
+    final = observe(env, after)
+    begun = clock.episode + dr.select(done, 1, 0)
+    first = _match(begin(here, begun), after)
+    needed = {g.name: g.spread(done) for g in env.groups}
+    with searching_only(needed):
+        fresh = observe(env, first)
+    observation = {g: _choose(needed[g], fresh[g], final[g]) for g in final}
+    final = {g.name: _choose(g.spread(sound), final[g.name], [0.0] * g.observation.size) for g in env.groups}
+    now = _select_state(env, done, first, after)
+
+    active = by_group(env, env.active(now))
+    mask = action_mask(env, now)
+    left = None if was_active is None else by_group(env, env.active(after))
+    return Outcome(
+        state=now,
+        clock=_tick(clock, step, begun, earned, done, sound, env.report(after)),
+        observation=observation,
+        final_observation=final,
+        reward=reward,
+        terminated=_terminated_agents(env, terminated, was_active, left),
+        truncated=truncated,
+        done=done,
+        active=active,
+        action_mask=mask,
+    )
+
+
+def by_group(env: Env, value: Any) -> PerGroup | None:
+    """A user's per-agent value as a dictionary by group name, whichever way they wrote it."""
+    if value is None or isinstance(value, Mapping):
+        return value if value is None else dict(value)
+    if len(env.groups) > 1:
+        names = ", ".join(g.name for g in env.groups)
+        raise RulesError(
+            f"{type(env).__name__} has several groups ({names}): return a dictionary by group name, "
+            f"not {type(value).__name__}."
+        )
+    return {env.groups[0].name: value}
+
+
+def observe(env: Env, state: Any) -> dict[str, list[Any]]:
+    """The features of every group's observation, checked against its space."""
+    observed = by_group(env, env.observe(state)) or {}
+    for group in env.groups:
+        features = observed.get(group.name)
+        count = len(features) if isinstance(features, list | tuple) else -1
+        if count != group.observation.size:
+            got = f"{count} features" if count >= 0 else f"{type(features).__name__}"
+            raise RulesError(
+                f"{type(env).__name__}.observe returned {got} for group {group.name!r}, "
+                f"which declares Box({group.observation.size}); return a tuple of so many features."
+            )
+    return {name: list(features) for name, features in observed.items()}
+
+
+def action_mask(env: Env, state: Any) -> dict[str, list[Any]] | None:
+    """For every group, whether each choice of each component is allowed, flat over components."""
+    masks = by_group(env, env.action_mask(state))
+    if masks is None:
+        return None
+    for name, mask in masks.items():
+        choices = sum(getattr(env.group(name).action, "choices", ()))
+        if not choices or len(mask) != choices:
+            raise RulesError(
+                f"{type(env).__name__}.action_mask returned {len(mask)} flags for group {name!r}, "
+                f"whose discrete actions have {choices} choices."
+            )
+    return {name: list(mask) for name, mask in masks.items()}
+
+
+def _with_step(state: Any, step: Any) -> Any:
+    return dataclasses.replace(state, step=step) if hasattr(state, "step") else state
+
+
+def _same_form(after: Any, before: Any) -> Any:
+    form = [(field, group) for field, group, _ in state_leaves(after)] if type(after) is type(before) else None
+    if form != [(field, group) for field, group, _ in state_leaves(before)]:
+        raise RulesError(f"Env.step must return a {type(before).__name__} with the fields it was given.")
+    return after
+
+
+def _match(state: Any, like: Any) -> Any:
+    """Order dictionaries of a fresh state as in `like`, so that leaves correspond."""
+    fields = {}
+    for f in dataclasses.fields(state):
+        value, other = getattr(state, f.name), getattr(like, f.name)
+        fields[f.name] = {g: value[g] for g in other} if isinstance(other, Mapping) else value
+    return dataclasses.replace(state, **fields)
+
+
+def _select_state(env: Env, which: Any, a: Any, b: Any) -> Any:
+    leaves = (
+        dr.select(which if group is None else env.group(group).spread(which), x, y)
+        for (_, group, x), (_, _, y) in zip(state_leaves(a), state_leaves(b))
+    )
+    return with_leaves(b, leaves)
+
+
+def _choose(which: Any, a: list[Any], b: list[Any]) -> list[Any]:
+    return [dr.select(which, x, y) for x, y in zip(a, b)]
+
+
+def _is_finite(env: Env, state: Any, earned: PerGroup) -> Any:
+    """Whether every real quantity of a world is finite: 0 times an infinite or undefined one is not 0."""
+    total = sum(value * 0.0 for value in earned.values())
+    of_agents: PerGroup = {}
+    for _, group, leaf in state_leaves(state):
+        if not (isinstance(leaf, float) or (dr.is_array_v(leaf) and dr.is_float_v(leaf))):
+            continue
+        if group is None:
+            total = total + leaf * 0.0
+        else:
+            of_agents[group] = of_agents.get(group, 0.0) + leaf * 0.0
+    for name, value in of_agents.items():
+        total = total + env.group(name).sum(value)
+    return total == 0.0
+
+
+def _terminated_agents(env: Env, terminated: Any, was_active, now_active) -> PerGroup:
+    """An agent's episode terminates with its world's, or when it leaves the game."""
+    if was_active is None or now_active is None:
+        return {g.name: terminated for g in env.groups}
+    result = {}
+    for g in env.groups:
+        left = dr.select(now_active[g.name], False, was_active[g.name])
+        result[g.name] = g.spread(terminated) | left
+    return result
+
+
+def _tick(clock: Clock, step, episode, earned: PerGroup, done, sound, report) -> Clock:
+    returns = {name: clock.running_return[name] + value for name, value in earned.items()}
+
+    def finished(value: Any) -> Any:
+        return dr.select(done, value, 0.0)
+
+    def add(sums: PerGroup, values: PerGroup) -> PerGroup:
+        return {name: total + finished(values[name]) for name, total in sums.items()}
+
+    return Clock(
+        step=dr.select(done, 0, step),
+        episode=episode,
+        running_return={name: dr.select(done, 0.0, value) for name, value in returns.items()},
+        episodes=clock.episodes + dr.select(done, 1, 0),
+        length_sum=clock.length_sum + dr.select(done, step, 0),
+        return_sum=add(clock.return_sum, returns),
+        return_square_sum=add(clock.return_square_sum, {n: v * v for n, v in returns.items()}),
+        report_sum={n: t + dr.select(done & sound, report[n], 0.0) for n, t in clock.report_sum.items()},
+        broken=clock.broken + dr.select(sound, 0, 1),
+    )

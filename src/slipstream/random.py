@@ -1,0 +1,115 @@
+"""Counter-based random numbers inside kernels.
+
+A number is a pure function of (seed, world, agent, time, draw): no state to store, the same on every backend,
+and a world's numbers do not depend on how many worlds run beside it. The function is `pcg4d` (Jarzynski and
+Olano, "Hash Functions for GPU Rendering", JCGT 2020): four 32-bit words in, four well mixed ones out.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import drjit as dr
+
+from slipstream.arrays import ArrayTypes
+
+RESET, STEP, ACTION = 0, 1, 2
+"""What the numbers are for. Each purpose has its own stream."""
+
+_MULTIPLIER, _INCREMENT = 1664525, 1013904223
+_DRAW_STRIDE = 0x9E3779B9
+_WORLD_LEVEL = 0xFFFFFFFF
+
+
+def _wrap(x: Any) -> Any:
+    """Arithmetic modulo 2^32: arrays wrap by themselves, Python integers do not."""
+    return x & 0xFFFFFFFF if isinstance(x, int) else x
+
+
+def _as(like: Any, number: int) -> Any:
+    """A constant word of the same kind as `like` (Dr.Jit would widen a large Python integer to 64 bits)."""
+    return number if isinstance(like, int) else type(like)(number)
+
+
+def pcg4d(a: Any, b: Any, c: Any, d: Any) -> tuple[Any, Any, Any, Any]:
+    """Mix four unsigned 32-bit words (arrays or Python integers)."""
+    a, b, c, d = (_wrap(v * _MULTIPLIER + _INCREMENT) for v in (a, b, c, d))
+    for last in (False, True):
+        a = _wrap(a + b * d)
+        b = _wrap(b + c * a)
+        c = _wrap(c + a * b)
+        d = _wrap(d + b * c)
+        if not last:
+            a, b, c, d = (v ^ (v >> 16) for v in (a, b, c, d))
+    return a, b, c, d
+
+
+class Rng:
+    """A stream of random numbers for every world, or for every agent of a group (`rng.of("wolf")`).
+
+    Every call draws anew. The order of the calls matters, their values never repeat within a stream.
+    """
+
+    def __init__(self, types: ArrayTypes, seed: Any, world: Any, time: Any, purpose: int, groups: dict):
+        """Args:
+        seed: unsigned word.
+        world: index of the world, per world.
+        time: what changes from step to step (or from reset to reset), per world.
+        purpose: `RESET`, `STEP` or `ACTION`.
+        groups: name -> `Group` whose agents may ask for numbers of their own.
+        """
+        self._types = types
+        self._seed, self._world, self._agent = seed, world, _WORLD_LEVEL
+        self._time = _wrap(time * 4 + purpose) if isinstance(time, int) else time * 4 + purpose
+        self._groups = groups
+        self._draws = 0
+        self._spare: list[Any] = []
+
+    def of(self, group: str) -> Rng:
+        """The same moment's numbers for each agent of a group."""
+        members = self._groups[group]
+        stream = Rng.__new__(Rng)
+        stream.__dict__.update(self.__dict__, _spare=[])
+        stream._world, stream._time, stream._seed = (
+            self._types.UInt(v) if isinstance(v, int) else members.spread(v)
+            for v in (self._world, self._time, self._seed)
+        )
+        stream._agent = members.index(self._world)
+        # Streams of different groups must differ even where agent numbers agree.
+        stream._draws = (list(self._groups).index(group) + 1) << 16
+        return stream
+
+    def bits(self) -> Any:
+        """32 random bits."""
+        if not self._spare:
+            self._draws += 1
+            word = _wrap(self._seed + _as(self._seed, self._draws * _DRAW_STRIDE % 2**32))
+            agent = _as(self._world, self._agent) if isinstance(self._agent, int) else self._agent
+            self._spare = list(pcg4d(self._world, agent, self._time, word))
+        return self._spare.pop()
+
+    def _unit(self) -> Any:
+        """Uniform in [0, 1) with 24 bits: exact in float32."""
+        bits = self.bits() >> 8
+        return (float(bits) if isinstance(bits, int) else self._types.Float(bits)) * 2.0**-24
+
+    def uniform(self, low: Any = 0.0, high: Any = 1.0) -> Any:
+        """A real number in [low, high)."""
+        return low + self._unit() * (high - low)
+
+    def normal(self, mean: Any = 0.0, std: Any = 1.0) -> Any:
+        """A Gaussian number (Box and Muller)."""
+        radius = dr.sqrt(-2.0 * dr.log(1.0 - self._unit()))
+        return mean + std * radius * dr.cos(2.0 * math.pi * self._unit())
+
+    def integer(self, n: int) -> Any:
+        """A whole number in 0 .. n - 1."""
+        bits = self.bits()
+        if isinstance(bits, int):
+            return bits * n >> 32
+        return self._types.Int(dr.mul_hi(bits, self._types.UInt(n)))
+
+    def chance(self, probability: Any) -> Any:
+        """True with the given probability."""
+        return self._unit() < probability
