@@ -1,7 +1,7 @@
 """Counter-based random numbers inside kernels.
 
-A number is a pure function of (seed, world, agent, time, draw): no state to store, the same on every backend,
-and a world's numbers do not depend on how many worlds run beside it. The function is `pcg4d` (Jarzynski and
+A number is a pure function of (seed, world, agent, time, draw): no state to store, the same on every backend. World
+and agent enter as the lane `world * group_size + agent`, which does not depend on how many worlds run beside it. The function is `pcg4d` (Jarzynski and
 Olano, "Hash Functions for GPU Rendering", JCGT 2020): four 32-bit words in, four well mixed ones out.
 """
 
@@ -19,7 +19,6 @@ RESET, STEP, ACTION = 0, 1, 2
 
 _MULTIPLIER, _INCREMENT = 1664525, 1013904223
 _DRAW_STRIDE = 0x9E3779B9
-_WORLD_LEVEL = 0xFFFFFFFF
 
 
 def _wrap(x: Any) -> Any:
@@ -60,7 +59,7 @@ class Rng:
         groups: name -> `Group` whose agents may ask for numbers of their own.
         """
         self._types = types
-        self._seed, self._world, self._agent = seed, world, _WORLD_LEVEL
+        self._seed, self._lane, self._stream = seed, world, 0
         self._time = _wrap(time * 4 + purpose) if isinstance(time, int) else time * 4 + purpose
         self._groups = groups
         self._draws = 0
@@ -71,13 +70,11 @@ class Rng:
         members = self._groups[group]
         stream = Rng.__new__(Rng)
         stream.__dict__.update(self.__dict__, _spare=[])
-        stream._world, stream._time, stream._seed = (
-            self._types.UInt(v) if isinstance(v, int) else members.spread(v)
-            for v in (self._world, self._time, self._seed)
+        stream._lane = members.lane(self._lane, self._types)
+        stream._time, stream._seed = (
+            self._types.UInt(v) if isinstance(v, int) else members.spread(v) for v in (self._time, self._seed)
         )
-        stream._agent = members.index(self._world)
-        # Streams of different groups must differ even where agent numbers agree.
-        stream._draws = (list(self._groups).index(group) + 1) << 16
+        stream._stream = list(self._groups).index(group) + 1
         return stream
 
     def bits(self) -> Any:
@@ -85,9 +82,9 @@ class Rng:
         if not self._spare:
             self._draws += 1
             word = _wrap(self._seed + _as(self._seed, self._draws * _DRAW_STRIDE % 2**32))
-            agent = _as(self._world, self._agent) if isinstance(self._agent, int) else self._agent
-            self._spare = list(pcg4d(self._world, agent, self._time, word))
-        return self._spare.pop()
+            self._spare = list(pcg4d(self._lane, _as(self._lane, self._stream), self._time, word))
+        # The first word first: where a kernel draws only once, the mixing of the others is dead code.
+        return self._spare.pop(0)
 
     def _unit(self) -> Any:
         """Uniform in [0, 1) with 24 bits: exact in float32."""
@@ -106,9 +103,13 @@ class Rng:
     def integer(self, n: int) -> Any:
         """A whole number in 0 .. n - 1."""
         bits = self.bits()
-        if isinstance(bits, int):
-            return bits * n >> 32
-        return self._types.Int(dr.mul_hi(bits, self._types.UInt(n)))
+        if n <= 256:  # 24 random bits are plenty, and no 64-bit product is needed
+            number = (bits >> 8) * n >> 24
+        elif isinstance(bits, int):
+            number = bits * n >> 32
+        else:
+            number = dr.mul_hi(bits, self._types.UInt(n))
+        return number if isinstance(number, int) else self._types.Int(number)
 
     def chance(self, probability: Any) -> Any:
         """True with the given probability."""

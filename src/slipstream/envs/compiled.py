@@ -124,59 +124,76 @@ class CompiledWorlds:
     def _widen(self, array: Any, lanes: int, zero: Any, what: str) -> Any:
         if len(array) not in (1, lanes):
             raise RulesError(f"{what} has {len(array)} lanes where {lanes} were expected.")
-        if len(array) == lanes and array.state not in (dr.VarState.Literal, dr.VarState.Undefined):
-            return array
-        # A constant would be folded into the next trace: make it depend on something that is not known.
-        unknown = dr.gather(type(zero), zero, dr.zeros(self.types.UInt, lanes))
-        return dr.select(unknown == 0, array, dr.zeros(type(array), lanes))
+        if len(array) != lanes:
+            array = dr.repeat(array, lanes)
+        if array.state in (dr.VarState.Literal, dr.VarState.Undefined):
+            # A constant would be folded into the next trace.
+            array = _distinct(array, zero)
+        return array
 
     # Stepping.
 
-    def step(self, store: Store, slot: int, actions: dict[str, jax.Array] | None, full_final: bool) -> None:
+    def step(self, store: Store, slot: int, actions: dict[str, jax.Array], full_final: bool) -> None:
         """Step all worlds and write the outcome into a slot of the store.
 
         Args:
             store: where to write.
             slot: which slot.
-            actions: by group, `[components, lanes]`; None draws random ones inside the kernel.
+            actions: by group, `[components, lanes]`.
             full_final: write the final observation of every lane, not only of those whose episode ended.
         """
         buffers = store.named_buffers()
-        key = (actions is None, full_final, store.slots)
+        names, arrays = list(buffers), [b.array for b in buffers.values()]
+        sizes = {name: buffer.slot_size for name, buffer in buffers.items()}
+        given = [self._as_drjit(g, actions[g.name]) for g in self.env.groups]
+
+        def write(outcome: Outcome, arrays: list[Any], slot: Any, zero: Any) -> list[Any]:
+            self._write(outcome, dict(zip(names, arrays)), sizes, slot, full_final)
+            return []
+
+        self._run(("store", full_final, store.slots), given, arrays, slot, write)
+
+    def step_random(self) -> None:
+        """Step all worlds with random actions drawn inside the kernel; what a step yields is computed and let go."""
+
+        def collect(outcome: Outcome, arrays: list[Any], slot: Any, zero: Any) -> list[Any]:
+            results, constants = [outcome.done, outcome.truncated], []
+            for group in self.env.groups:
+                for value in [*outcome.observation[group.name], outcome.reward[group.name]]:
+                    value = self.types.Float(value)
+                    kind = constants if value.state is dr.VarState.Literal else results
+                    kind.append(self._widen(value, self._lanes(group.name), zero, "An output"))
+            # Constants are written by a kernel of their own: past 8 streams, stores get much slower.
+            dr.eval(constants)
+            return results + constants
+
+        self._run(("random",), None, [], 0, collect)
+
+    def _run(self, key: tuple, given: list | None, arrays: list[Any], slot: int, deliver: Callable) -> None:
+        """Advance all worlds by a step that is recorded the first time it is called in this way."""
         if key not in self._recorded:
-            self._recorded[key] = self._record(store, actions is None, full_final)
-        given = None if actions is None else [self._as_drjit(g, actions[g.name]) for g in self.env.groups]
-        uint = self.types.UInt
-        numbers = [dr.opaque(uint, v) for v in (self.seed, self.age & 0xFFFFFFFF, slot)]
-        self.leaves, self.clock = self._recorded[key](
-            self.leaves,
-            self.clock,
-            given,
-            [b.array for b in buffers.values()],
-            numbers,
-            dr.opaque(self.types.Int, 0),
-        )
+            self._recorded[key] = self._record(deliver)
+        numbers = [dr.opaque(self.types.UInt, v) for v in (self.seed, self.age & 0xFFFFFFFF, slot)]
+        zero = dr.opaque(self.types.Int, 0)
+        self.leaves, self.clock, _ = self._recorded[key](self.leaves, self.clock, given, arrays, numbers, zero)
         self.age += 1
 
-    def _record(self, store: Store, random_actions: bool, full_final: bool) -> Callable:
-        names = list(store.named_buffers())
-        reference = store.named_buffers()
-        slot_sizes = {name: reference[name].slot_size for name in names}
-
+    def _record(self, deliver: Callable) -> Callable:
         def step(leaves, clock, given, arrays, numbers, zero):
             seed, age, slot = numbers
             here = self._here(seed)
-            action = self._draw(here, age) if random_actions else self._split(given)
+            action = self._draw(here, age) if given is None else self._split(given)
             outcome = advance(here, age, self._state(leaves), self._as_clock(clock), action)
-            target = dict(zip(names, arrays))
-            self._write(outcome, target, slot_sizes, slot, full_final)
+            results = deliver(outcome, arrays, slot, zero)
             now = self._settle([leaf for _, _, leaf in state_leaves(outcome.state)], zero)
+            # The agents' results are scheduled before the sums over them are asked for: one kernel does both.
+            dr.schedule(now, arrays, results)
             clock = {
                 name: self._widen(type(clock[name])(value), self.num_worlds, zero, name)
-                for name, value in self._from_clock(outcome.clock).items()
+                for name, value in self._from_clock(outcome.clock()).items()
             }
-            dr.eval(now, clock, arrays)
-            return now, clock
+            dr.eval(now, clock, arrays, results)
+            return now, clock, results
 
         return dr.freeze(step, warn_after=2)
 
@@ -186,13 +203,11 @@ class CompiledWorlds:
         return sum(frozen.n_recordings for frozen in self._recorded.values())
 
     def _write(self, outcome: Outcome, target: dict, slot_sizes: dict, slot: Any, full_final: bool) -> None:
-        def put(name: str, values: list[Any], lanes: int, where: Any = True) -> None:
+        def put(name: str, values: list[Any], lanes: int) -> None:
             array = target[name]
-            start = slot * slot_sizes[name]
-            lane = dr.arange(self.types.UInt, lanes)
+            first = dr.arange(self.types.UInt, lanes) + slot * slot_sizes[name]
             for k, value in enumerate(values):
-                value = type(array)(value)
-                dr.scatter(array, value, start + (k * lanes) + lane, where, mode=dr.ReduceMode.Permute)
+                dr.scatter(array, type(array)(value), first + k * lanes, mode=dr.ReduceMode.Permute)
 
         for layout in self.layouts:
             name, lanes = layout.group.name, self._lanes(layout.group.name)
@@ -213,15 +228,15 @@ class CompiledWorlds:
     def _put_where_done(self, group: Group, outcome: Outcome, array: Any, start: Any, lanes: int) -> None:
         """Write final observations in a branch that packets without an ended episode jump over."""
         done = group.spread(outcome.done)
-        lane = dr.arange(self.types.UInt, lanes)
+        first = dr.arange(self.types.UInt, lanes) + start
         values = [self.types.Float(v) for v in outcome.final_observation[group.name]]
 
-        def write(values, lane, start):
+        def write(values, first):
             for k, value in enumerate(values):
-                dr.scatter(array, value, start + (k * lanes) + lane, mode=dr.ReduceMode.Permute)
-            return lane
+                dr.scatter(array, value, first + k * lanes, mode=dr.ReduceMode.Permute)
+            return first
 
-        dr.if_stmt((values, lane, start), done, write, lambda values, lane, start: lane, label="final")
+        dr.if_stmt((values, first), done, write, lambda values, first: first, label="final")
 
     # Actions.
 
@@ -334,7 +349,7 @@ def clip_to(space: Box, parts: list[Any]) -> list[Any]:
 
 
 def _distinct(array: Any, zero: Any) -> Any:
-    """A copy that Dr.Jit does not recognise as the same array."""
+    """The same values, in an array that Dr.Jit takes for another one (`zero` is 0, but only we know)."""
     if dr.is_mask_v(array):
         return array ^ (zero != 0)
     return array + type(array)(zero)

@@ -19,6 +19,7 @@ from typing import Any
 
 import drjit as dr
 
+from slipstream.arrays import ArrayTypes
 from slipstream.random import Rng
 from slipstream.spaces import Box, Space
 
@@ -45,7 +46,7 @@ class Group:
         """Give every agent its world's value."""
         if self.size == 1 or _is_number(of_world) or len(of_world) == 1:
             return of_world
-        return _once("spread", self.size, of_world, lambda: dr.repeat(of_world, self.size))
+        return _once("spread", self.size, of_world, lambda: _repeat(of_world, self.size))
 
     def index(self, of_world: Any) -> Any:
         """The number of each agent within its world, 0 .. size - 1 (`of_world`: any value of the world)."""
@@ -53,8 +54,17 @@ class Group:
             import drjit.scalar
 
             return dr.arange(drjit.scalar.ArrayXu, self.size)
-        unsigned = dr.uint32_array_t(type(of_world))
-        return dr.arange(unsigned, len(of_world) * self.size) % self.size
+        return self._number(dr.uint32_array_t(type(of_world)), len(of_world) * self.size)
+
+    def _number(self, unsigned: type, lanes: int) -> Any:
+        lane = dr.arange(unsigned, lanes)
+        return lane - lane // self.size * self.size
+
+    def lane(self, world: Any, types: ArrayTypes) -> Any:
+        """The lane of each agent, `world * size + agent`."""
+        if isinstance(world, int):
+            return dr.arange(types.UInt, self.size) + world * self.size
+        return dr.arange(types.UInt, len(world) * self.size)
 
     # From the agents to their world.
 
@@ -70,21 +80,33 @@ class Group:
     def max(self, of_agents: Any) -> Any:
         return of_agents if _is_number(of_agents) else self._reduce(dr.ReduceOp.Max, of_agents)
 
-    def lowest(self, of_agents: Any, below: int) -> tuple[Any, Any]:
-        """Which agent has the lowest value (the first one on a tie), and that value.
+    def lowest(self, of_agents: Any, below: int, carry: Any, carry_below: int) -> tuple[Any, Any]:
+        """The lowest value of each world, and what the agent that has it (the first one on a tie) carries.
 
         Args:
             of_agents: whole numbers in 0 .. below - 1.
-            below: a bound that lets value and agent share one 32-bit word.
+            below: their bound.
+            carry: whole numbers in 0 .. carry_below - 1.
+            carry_below: their bound.
         """
-        if below * self.size > 2**32:
-            raise ValueError(f"lowest() needs below * size <= 2^32, got {below} * {self.size}.")
-        if _is_number(of_agents):
-            return 0, of_agents
-        unsigned = dr.uint32_array_t(type(of_agents))
-        number = dr.arange(unsigned, len(of_agents)) % self.size
-        key = self.min(unsigned(of_agents) * self.size + number)
-        return key % self.size, key // self.size
+        if _is_number(of_agents) and _is_number(carry):
+            return of_agents, carry
+        if not dr.is_jit_v(of_agents):
+            best = min(range(self.size), key=lambda i: (of_agents[i], i))
+            return of_agents[best], carry[best]
+        # Value, number and load share one word: a single pass finds all three.
+        fits = below * self.size * carry_below <= 2**32
+        word_type = (dr.uint32_array_t if fits else dr.uint64_array_t)(type(of_agents))
+
+        def search() -> Any:
+            number = self._number(dr.uint32_array_t(type(of_agents)), len(of_agents))
+            order = dr.fma(word_type(of_agents), word_type(self.size), word_type(number))
+            return self.min(dr.fma(order, word_type(carry_below), word_type(carry)))
+
+        word = _once("lowest", self.size, of_agents, search)
+        order = word // carry_below
+        integer = dr.int32_array_t(word_type)
+        return integer(order // self.size), integer(word - order * carry_below)
 
     def pick(self, of_agents: Any, number: Any) -> Any:
         """The value of the agent with the given number in each world."""
@@ -92,6 +114,8 @@ class Group:
             return of_agents
         if not dr.is_jit_v(of_agents):
             return of_agents[number]
+        if self.size == 1 or len(of_agents) == 1:
+            return of_agents
         unsigned = dr.uint32_array_t(type(of_agents))
         world = dr.arange(unsigned, len(of_agents) // self.size)
         return dr.gather(type(of_agents), of_agents, world * self.size + number)
@@ -115,6 +139,13 @@ class Group:
 
 
 _REDUCE_PLAIN = {dr.ReduceOp.Add: sum, dr.ReduceOp.Min: min, dr.ReduceOp.Max: max}
+
+
+def _repeat(array: Any, count: int) -> Any:
+    if dr.is_mask_v(array):
+        # Processors gather words, not bytes: flags one by one would take as long as a whole step.
+        return dr.repeat(dr.uint32_array_t(type(array))(array), count) != 0
+    return dr.repeat(array, count)
 
 
 _remembered: dict[tuple, tuple[Any, Any]] | None = None

@@ -65,7 +65,7 @@ class ScalarWorlds:
         rows: dict[str, list[np.ndarray]] = {}
         for i, (state, clock) in enumerate(zip(self.states, self.clocks)):
             outcome = advance(self._here(i), self.age, state, clock, self._action(i, actions))
-            self.states[i], self.clocks[i] = self._settled(outcome.state), outcome.clock
+            self.states[i], self.clocks[i] = self._settled(outcome.state), outcome.clock()
             for name, value in self._row(outcome).items():
                 rows.setdefault(name, []).append(value)
         self.age += 1

@@ -7,7 +7,7 @@ it is arithmetic like the rules themselves.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,7 +49,8 @@ class Outcome:
     """What one step leads to. Observations are sequences of features by group."""
 
     state: Any
-    clock: Clock
+    clock: Callable[[], Clock]
+    """Reads sums over the agents, so it is best called when everything of the agents has been computed."""
     observation: dict[str, list[Any]]
     final_observation: dict[str, list[Any]]
     reward: PerGroup
@@ -115,10 +116,8 @@ def _advance(here: Here, age: Any, state: Any, clock: Clock, action: Any) -> Out
     if missing := {g.name for g in env.groups} - set(reward):
         raise RulesError(f"{type(env).__name__}.step returned no reward for {', '.join(sorted(missing))}.")
 
-    earned = {g.name: g.mean(reward[g.name]) for g in env.groups}
-    sound = _is_finite(env, after, earned)
-    earned = {name: dr.select(sound, value, 0.0) for name, value in earned.items()}
-    reward = {g.name: dr.select(g.spread(sound), reward[g.name], 0.0) for g in env.groups}
+    sound = _is_finite(env, after)
+    reward = {g.name: _clean(g.spread(sound), reward[g.name]) for g in env.groups}
     terminated = dr.select(sound, terminated, True)
     truncated = step >= env.max_steps if env.max_steps is not None else step < 0
     done = terminated | truncated
@@ -135,10 +134,11 @@ def _advance(here: Here, age: Any, state: Any, clock: Clock, action: Any) -> Out
 
     active = by_group(env, env.active(now))
     mask = action_mask(env, now)
+    report = env.report(after)
     left = None if was_active is None else by_group(env, env.active(after))
     return Outcome(
         state=now,
-        clock=_tick(clock, step, begun, earned, done, sound, env.report(after)),
+        clock=lambda: _tick(env, clock, step, begun, reward, done, sound, report),
         observation=observation,
         final_observation=final,
         reward=reward,
@@ -225,9 +225,14 @@ def _choose(which: Any, a: list[Any], b: list[Any]) -> list[Any]:
     return [dr.select(which, x, y) for x, y in zip(a, b)]
 
 
-def _is_finite(env: Env, state: Any, earned: PerGroup) -> Any:
+def _clean(sound: Any, reward: Any) -> Any:
+    """The reward, or 0 where the world is broken or the reward itself is not finite."""
+    return dr.select(sound & (reward * 0.0 == 0.0), reward, 0.0)
+
+
+def _is_finite(env: Env, state: Any) -> Any:
     """Whether every real quantity of a world is finite: 0 times an infinite or undefined one is not 0."""
-    total = sum(value * 0.0 for value in earned.values())
+    total: Any = 0.0
     of_agents: PerGroup = {}
     for _, group, leaf in state_leaves(state):
         if not (isinstance(leaf, float) or (dr.is_array_v(leaf) and dr.is_float_v(leaf))):
@@ -252,8 +257,8 @@ def _terminated_agents(env: Env, terminated: Any, was_active, now_active) -> Per
     return result
 
 
-def _tick(clock: Clock, step, episode, earned: PerGroup, done, sound, report) -> Clock:
-    returns = {name: clock.running_return[name] + value for name, value in earned.items()}
+def _tick(env, clock: Clock, step, episode, reward: PerGroup, done, sound, report) -> Clock:
+    returns = {g.name: clock.running_return[g.name] + g.mean(reward[g.name]) for g in env.groups}
 
     def finished(value: Any) -> Any:
         return dr.select(done, value, 0.0)

@@ -185,7 +185,8 @@ class Worlds:
     def rollout_random(self, num_steps: int) -> None:
         """Take steps with random actions drawn inside the kernel: for measuring the simulator alone.
 
-        Everything a step produces is produced: rewards, flags, observations, resets, statistics.
+        Everything a step yields is computed and written to memory (observations, rewards, flags, resets, statistics),
+        but not laid out in a store.
         """
         if num_steps < 1:
             raise ValueError(f"num_steps must be at least 1, got {num_steps}.")
@@ -193,9 +194,8 @@ class Worlds:
             for _ in range(num_steps):
                 self.step(self.sample_actions())
             return
-        store = self.new_store(1)
         for _ in range(num_steps):
-            self.engine.step(store, 0, None, full_final=False)
+            self.engine.step_random()
         dr.sync_thread()
 
     def sample_actions(self) -> Any:
