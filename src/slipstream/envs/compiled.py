@@ -85,14 +85,9 @@ class CompiledWorlds:
     def _remember_form(self, state: Any) -> None:
         self._template = state
         self.fields = [(field, group) for field, group, _ in state_leaves(state)]
-        self._leaf_types = [self._leaf_type(leaf) for _, _, leaf in state_leaves(state)]
+        self._leaf_types = [type(leaf) for _, _, leaf in state_leaves(state)]
         self._reports = list(self.env.report(state))
         self.clock |= {f"report_sum/{name}": self._opaque_zeros(self.types.Float) for name in self._reports}
-
-    def _leaf_type(self, leaf: Any) -> type:
-        if dr.is_jit_v(leaf):
-            return type(leaf)
-        return {bool: self.types.Bool, int: self.types.Int, float: self.types.Float}[type(leaf)]
 
     def _layouts(self) -> list[GroupLayout]:
         state = self._state(self.leaves)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -46,7 +46,7 @@ class Group:
         """Give every agent its world's value."""
         if self.size == 1 or _is_number(of_world) or len(of_world) == 1:
             return of_world
-        return _once("spread", self.size, of_world, lambda: _repeat(of_world, self.size))
+        return once(("spread", self.size), [of_world], lambda: _repeat(of_world, self.size))
 
     def index(self, of_world: Any) -> Any:
         """The number of each agent within its world, 0 .. size - 1 (`of_world`: any value of the world)."""
@@ -69,16 +69,22 @@ class Group:
     # From the agents to their world.
 
     def sum(self, of_agents: Any) -> Any:
-        return of_agents * self.size if _is_number(of_agents) else self._reduce(dr.ReduceOp.Add, of_agents)
+        if _is_constant(of_agents):
+            return self.pick(of_agents, 0) * self.size
+        return self._reduce(dr.ReduceOp.Add, of_agents)
 
     def mean(self, of_agents: Any) -> Any:
         return self.sum(of_agents) * (1.0 / self.size)
 
     def min(self, of_agents: Any) -> Any:
-        return of_agents if _is_number(of_agents) else self._reduce(dr.ReduceOp.Min, of_agents)
+        if _is_constant(of_agents):
+            return self.pick(of_agents, 0)
+        return self._reduce(dr.ReduceOp.Min, of_agents)
 
     def max(self, of_agents: Any) -> Any:
-        return of_agents if _is_number(of_agents) else self._reduce(dr.ReduceOp.Max, of_agents)
+        if _is_constant(of_agents):
+            return self.pick(of_agents, 0)
+        return self._reduce(dr.ReduceOp.Max, of_agents)
 
     def lowest(self, of_agents: Any, below: int, carry: Any, carry_below: int) -> tuple[Any, Any]:
         """The lowest value of each world, and what the agent that has it (the first one on a tie) carries.
@@ -89,8 +95,8 @@ class Group:
             carry: whole numbers in 0 .. carry_below - 1.
             carry_below: their bound.
         """
-        if _is_number(of_agents) and _is_number(carry):
-            return of_agents, carry
+        if _is_constant(of_agents) and _is_constant(carry):
+            return self.pick(of_agents, 0), self.pick(carry, 0)
         if not dr.is_jit_v(of_agents):
             best = min(range(self.size), key=lambda i: (of_agents[i], i))
             return of_agents[best], carry[best]
@@ -103,7 +109,7 @@ class Group:
             order = dr.fma(word_type(of_agents), word_type(self.size), word_type(number))
             return self.min(dr.fma(order, word_type(carry_below), word_type(carry)))
 
-        word = _once("lowest", self.size, of_agents, search)
+        word = once(("lowest", self.size), [of_agents], search)
         order = word // carry_below
         integer = dr.int32_array_t(word_type)
         return integer(order // self.size), integer(word - order * carry_below)
@@ -135,7 +141,7 @@ class Group:
             return _REDUCE_PLAIN[op](list(of_agents))
         if self.size == 1:
             return of_agents
-        return _once(op, self.size, of_agents, lambda: dr.block_reduce(op, of_agents, self.size))
+        return once((op, self.size), [of_agents], lambda: dr.block_reduce(op, of_agents, self.size))
 
 
 _REDUCE_PLAIN = {dr.ReduceOp.Add: sum, dr.ReduceOp.Min: min, dr.ReduceOp.Max: max}
@@ -166,16 +172,25 @@ def remembering() -> Iterator[None]:
         _remembered = None
 
 
-def _once(operation: Any, size: int, array: Any, compute: Callable[[], Any]) -> Any:
+def once(operation: Any, arrays: Sequence[Any], compute: Callable[[], Any]) -> Any:
+    """What `compute` returns, or what it returned before for the same operation on the same arrays."""
     if _remembered is None:
         return compute()
-    key = (operation, size, type(array), array.index)
-    if key not in _remembered:
+
+    def key() -> tuple:
+        return (operation, *((type(a), a.index) for a in arrays))
+
+    before = key()
+    if before not in _remembered:
         result = compute()
-        # The array is kept too: its index stays its own as long as it lives.
-        _remembered[(operation, size, type(array), array.index)] = (array, result)
-        _remembered[key] = (array, result)
-    return _remembered[key][1]
+        # The arrays are kept too: an index stays its array's own as long as that lives.
+        _remembered[before] = _remembered[key()] = (arrays, result)
+    return _remembered[before][1]
+
+
+def _is_constant(value: Any) -> bool:
+    """Whether all agents are known to have the same value, so that nothing must be searched or summed up."""
+    return _is_number(value) or (dr.is_jit_v(value) and value.state is dr.VarState.Literal)
 
 
 def _is_number(value: Any) -> bool:

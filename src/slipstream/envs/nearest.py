@@ -13,9 +13,12 @@ from typing import Any
 
 import drjit as dr
 
-from slipstream.envs.env import Group
+from slipstream.envs.env import Group, once
 
 PerAgent = Mapping[str, Any]
+
+UNROLL = 4
+"""Candidates per turn of the loop. Every turn costs a masked copy of all that is kept."""
 
 _only: Mapping[str, Any] | None = None
 
@@ -110,6 +113,10 @@ def _table(groups: Sequence[Group], parts: Sequence[Any]) -> Any:
         return parts[0]
     if not dr.is_jit_v(parts[0]):
         return type(parts[0])([value for part in parts for value in part])
+    return once(("table", *groups), parts, lambda: _join(groups, parts))
+
+
+def _join(groups: Sequence[Group], parts: Sequence[Any]) -> Any:
     total = sum(g.size for g in groups)
     worlds = len(parts[0]) // groups[0].size
     table = dr.empty(type(parts[0]), worlds * total)
@@ -151,22 +158,31 @@ def _search_compiled(seeker, among, places, here, k, exists) -> Nearest:
 
     nothing = key_type(0x7F800000_00000000)  # the bits of +inf, so that `found` reads off the distance
 
-    def body(j, *best):
+    def consider(j, best):
+        """Let candidate j take its place among the best so far."""
         d2 = _squared_distance([dr.gather(float_type, t, first + j) for t in tables], here)
-        d2 = dr.select(j == myself, dr.inf, d2)
-        key = (key_type(dr.reinterpret_array(unsigned, d2)) << 32) | key_type(j)
-        sorted_keys = []
+        d2 = dr.select(myself == j, dr.inf, d2)
+        key = (key_type(dr.reinterpret_array(unsigned, d2)) << 32) | key_type(unsigned(j))
+        kept = []
         for b in best:
-            sorted_keys.append(dr.minimum(b, key))
+            kept.append(dr.minimum(b, key))
             key = dr.maximum(b, key)
-        return j + 1, *sorted_keys
+        return kept
 
-    begin = dr.zeros(unsigned, len(here[0]))
-    if _only is not None:
-        begin = dr.select(_only[seeker.name], begin, total)
-    _, *best = dr.while_loop(
-        (begin, *([nothing] * k)), lambda j, *best: j < total, body, label="nearest"
-    )
+    def body(j, *best):
+        for i in range(UNROLL):
+            best = consider(j + i, best)
+        return j + UNROLL, *best
+
+    looped = total - total % UNROLL
+    best = [nothing] * k
+    if looped:
+        begin = dr.zeros(unsigned, len(here[0]))
+        if _only is not None:
+            begin = dr.select(_only[seeker.name], begin, looped)
+        _, *best = dr.while_loop((begin, *best), lambda j, *best: j < looped, body, label="nearest")
+    for j in range(looped, total):
+        best = consider(j, best)
     number = [unsigned(b & 0xFFFFFFFF) for b in best]
     distance2 = [dr.reinterpret_array(float_type, unsigned(b >> 32)) for b in best]
     return Nearest(seeker, among, number, distance2)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import drjit as dr
 import numpy as np
 
 from slipstream.arrays import ArrayTypes
@@ -42,30 +41,14 @@ class ScalarWorlds:
         for clock in self.clocks:
             clock.step, clock.episode = 0, clock.episode + 1
             clock.running_return = dict.fromkeys(clock.running_return, 0.0)
-        self.states = [
-            self._settled(begin(self._here(i), clock.episode)) for i, clock in enumerate(self.clocks)
-        ]
-
-    def _settled(self, state: Any) -> Any:
-        """Per-agent fields as arrays of full width, whatever shorthand the rules used."""
-        leaves = (
-            leaf if group is None else self._full(leaf, self.env.group(group).size)
-            for _, group, leaf in state_leaves(state)
-        )
-        return with_leaves(state, leaves)
-
-    def _full(self, value: Any, size: int) -> Any:
-        if dr.is_array_v(value):
-            return value if len(value) == size else type(value)([value[0]] * size)
-        kind = {bool: self.types.Bool, int: self.types.Int, float: self.types.Float}[type(value)]
-        return kind([value] * size)
+        self.states = [begin(self._here(i), clock.episode) for i, clock in enumerate(self.clocks)]
 
     def step(self, actions: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Step every world; the outcome is named and shaped like one slot of a `Store`."""
         rows: dict[str, list[np.ndarray]] = {}
         for i, (state, clock) in enumerate(zip(self.states, self.clocks)):
             outcome = advance(self._here(i), self.age, state, clock, self._action(i, actions))
-            self.states[i], self.clocks[i] = self._settled(outcome.state), outcome.clock()
+            self.states[i], self.clocks[i] = outcome.state, outcome.clock()
             for name, value in self._row(outcome).items():
                 rows.setdefault(name, []).append(value)
         self.age += 1

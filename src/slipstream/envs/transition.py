@@ -70,6 +70,22 @@ class Here:
     seed: Any
     world: Any
 
+    def settle(self, state: Any) -> Any:
+        """Numbers that the rules used for short become arrays of the width of their field."""
+        leaves = (self._full(leaf, group) for _, group, leaf in state_leaves(state))
+        return with_leaves(state, leaves)
+
+    def _full(self, value: Any, group: str | None) -> Any:
+        size = 1 if group is None else self.env.group(group).size
+        if not self.types.compiled and group is None:
+            return value
+        if not dr.is_array_v(value):
+            array_type = {bool: self.types.Bool, int: self.types.Int, float: self.types.Float}[type(value)]
+            return dr.full(array_type, value, size if isinstance(self.world, int) else len(self.world) * size)
+        if not self.types.compiled and len(value) != size:
+            return type(value)([value[0]] * size)
+        return value
+
     def rng(self, time: Any, purpose: int) -> Rng:
         time = time if isinstance(time, int) else self.types.UInt(time)
         return Rng(self.types, self.seed, self.world, time, purpose, {g.name: g for g in self.env.groups})
@@ -86,7 +102,7 @@ def begin(here: Here, episode: Any) -> Any:
     for field, group, _ in state_leaves(state):
         if group is not None and group not in known:
             raise RulesError(f"State field {field!r} is of a group {group!r}; the groups are {sorted(known)}.")
-    return _with_step(state, 0)
+    return here.settle(_with_step(state, 0))
 
 
 def advance(here: Here, age: Any, state: Any, clock: Clock, action: Any) -> Outcome:
@@ -111,7 +127,7 @@ def _advance(here: Here, age: Any, state: Any, clock: Clock, action: Any) -> Out
     if not isinstance(result, tuple) or len(result) != 3:
         raise RulesError(f"{type(env).__name__}.step must return (state, reward, terminated).")
     after, reward, terminated = result
-    after = _with_step(_same_form(after, state), step)
+    after = here.settle(_with_step(_same_form(after, state), step))
     reward = by_group(env, reward) or {}
     if missing := {g.name for g in env.groups} - set(reward):
         raise RulesError(f"{type(env).__name__}.step returned no reward for {', '.join(sorted(missing))}.")
