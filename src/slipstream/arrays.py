@@ -213,6 +213,15 @@ def shared_zeros(array_type: type, size: int) -> Any:
     return array
 
 
+def keep_compiled_programs() -> None:
+    """Let JAX keep what it compiles on disk (Dr.Jit does so by itself): a second run starts in a moment."""
+    if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+        home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+        jax.config.update("jax_compilation_cache_dir", os.path.join(home, "slipstream", "jax"))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
+
+
 def set_threads(count: int) -> None:
     """Use `count` threads for kernels of the llvm backend (the calling thread included)."""
     if count < 1:

@@ -289,9 +289,10 @@ class CompiledWorlds:
             flat |= {f"{kind}/{n}": v for n, v in getattr(clock, kind).items()}
         return flat
 
-    def clock_arrays(self) -> dict[str, np.ndarray]:
+    def clock_arrays(self, *names: str) -> dict[str, np.ndarray]:
+        """The named counters and sums (by default all), per world."""
         dr.sync_thread()
-        return {name: to_numpy(value) for name, value in self.clock.items()}
+        return {name: to_numpy(self.clock[name]) for name in names or self.clock}
 
     def set_clock(self, arrays: dict[str, np.ndarray]) -> None:
         for name, values in arrays.items():

@@ -103,12 +103,13 @@ class ScalarWorlds:
                 rows.setdefault(name, []).append(value)
         return {name: np.concatenate(parts, axis=-1) for name, parts in rows.items()}
 
-    def clock_arrays(self) -> dict[str, np.ndarray]:
+    def clock_arrays(self, *names: str) -> dict[str, np.ndarray]:
+        """The named counters and sums (by default all), per world."""
         arrays = {n: np.array([getattr(c, n) for c in self.clocks]) for n in CLOCK_SCALARS}
         for kind in CLOCK_GROUPS:
             for name in getattr(self.clocks[0], kind):
                 arrays[f"{kind}/{name}"] = np.array([getattr(c, kind)[name] for c in self.clocks])
-        return arrays
+        return {name: arrays[name] for name in names or arrays}
 
     def set_clock(self, arrays: dict[str, np.ndarray]) -> None:
         for name, values in arrays.items():

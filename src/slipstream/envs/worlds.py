@@ -170,6 +170,10 @@ class Worlds:
             each("final_observation"),
         )
 
+    def at_start(self) -> np.ndarray:
+        """Which worlds are at the beginning of an episode: after a step, those whose episode ended in it."""
+        return self.engine.clock_arrays("step")["step"] == 0
+
     def new_store(self, slots: int) -> Store:
         """A store that `step_into` can write (compiled backends only)."""
         return Store(self.types, self.engine.layouts, self.num_worlds, slots)
