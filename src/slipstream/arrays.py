@@ -145,6 +145,12 @@ def _align_stack() -> bool:
     return True
 
 
+def vector_width() -> int:
+    """Lanes per instruction of the llvm backend: 16 with AVX-512."""
+    found = _core_functions(_VECTOR_WIDTH)
+    return int(found[0]()) if found else 0
+
+
 def resolve_backend(name: str = "auto") -> BackendName:
     """The backend to use for a user's choice, or a `BackendError` that says what is missing."""
     if name not in BACKEND_CHOICES:
@@ -218,7 +224,7 @@ def keep_compiled_programs() -> None:
     if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
         home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
         jax.config.update("jax_compilation_cache_dir", os.path.join(home, "slipstream", "jax"))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
 
 

@@ -59,7 +59,7 @@ def save_checkpoint(
         for stale in run.checkpoints.glob(".step-*"):
             shutil.rmtree(stale)
         temporary.mkdir()
-        data = serialize_arrays({k: np.ascontiguousarray(v) for k, v in arrays.items()})
+        data = serialize_arrays({k: np.asarray(v, order="C") for k, v in arrays.items()})
         _write_synced(temporary / ARRAYS, data)
         manifest = {"step": step, "sha256": hashlib.sha256(data).hexdigest(), "score": score, "facts": facts}
         _write_synced(temporary / MANIFEST, json.dumps(manifest, indent=2).encode())

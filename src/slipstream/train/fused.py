@@ -73,10 +73,11 @@ class FusedTrainer:
         self.policies = Policies(self.worlds.env, config.policies)
         self.key = jax.random.key(config.seed & 0xFFFFFFFF)
         init_key, self.loop_key = jax.random.split(self.key)
-        self.states: States = initial_states(self.policies, key=init_key)
+        # JAX compiles anew for arrays that are not tied to a device, and those of the store are.
+        self.states: States = _committed(initial_states(self.policies, key=init_key))
         self.store = self.worlds.new_store(config.rollout_length + 1)
         self.views = store_views(self.store)
-        self.extras = self.policies.empty_extras(config.rollout_length, config.num_worlds)
+        self.extras = _committed(self.policies.empty_extras(config.rollout_length, config.num_worlds))
         self.worlds.engine.observe(self.store, 0)
         self.timer = Timer()
         self.progress = Progress()
@@ -135,7 +136,7 @@ class FusedTrainer:
         return arrays, facts | {"returns": self.progress.returns}
 
     def restore(self, checkpoint: Checkpoint, source: str) -> None:
-        self.states = from_named_arrays(self.states, checkpoint.arrays, "policy", source)
+        self.states = _committed(from_named_arrays(self.states, checkpoint.arrays, "policy", source))
         of = {kind: _with_prefix(checkpoint.arrays, kind) for kind in ("worlds/", "slot/")}
         expected = self.worlds.save()
         if set(expected) != set(of["worlds/"]) or any(expected[n].shape != a.shape for n, a in of["worlds/"].items()):
@@ -145,6 +146,10 @@ class FusedTrainer:
         self.progress.iteration = checkpoint.facts["iteration"]
         self.progress.seconds = checkpoint.facts["seconds"]
         self.progress.returns = checkpoint.facts["returns"]
+
+
+def _committed(tree: Any) -> Any:
+    return jax.device_put(tree, jax.devices()[0])
 
 
 def _with_prefix(arrays: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:

@@ -29,7 +29,7 @@ class State:
 
 
 class TagContinuous(Env):
-    """Taggers chase runners in a square, steering by acceleration and turns (WarpDrive's TagContinuous)."""
+    """Taggers chase runners in the plane, all steering by acceleration and turns."""
 
     def __init__(
         self,

@@ -21,7 +21,7 @@ class State:
 
 
 class TagGridworld(Env):
-    """Taggers chase one runner on a square grid (WarpDrive's TagGridWorld)."""
+    """Taggers chase one runner on a square grid."""
 
     def __init__(
         self,

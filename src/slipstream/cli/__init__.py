@@ -1,0 +1,1 @@
+"""The `slipstream` command: one file for each subcommand."""
