@@ -18,6 +18,7 @@ import re
 import sys
 from dataclasses import dataclass
 from functools import cache
+from importlib import metadata
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
@@ -208,8 +209,8 @@ def shared_zeros(array_type: type, size: int) -> Any:
     functions = _core_functions(_STASH_REF)
     if functions is None:
         raise BackendError(
-            f"Dr.Jit {dr.__version__} cannot write shared arrays in place; install a version that "
-            "pyproject.toml names."
+            f"Dr.Jit {metadata.version('drjit')} cannot write shared arrays in place; "
+            "install a version that pyproject.toml names."
         )
     (stash,) = functions
     stash.argtypes, stash.restype = [ctypes.c_uint32], ctypes.c_uint64

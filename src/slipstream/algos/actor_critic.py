@@ -52,7 +52,11 @@ class ActorCriticConfig:
                 raise ValueError(f"{name} must be {must}, got {getattr(self, name)!r}.")
 
         require(self.learning_rate > 0, "learning_rate", "positive")
-        require(self.learning_rate_final is None or self.learning_rate_final >= 0, "learning_rate_final", "0 or more")
+        require(
+            self.learning_rate_final is None or self.learning_rate_final >= 0,
+            "learning_rate_final",
+            "0 or more",
+        )
         require(0 <= self.discount <= 1, "discount", "within 0 .. 1")
         require(0 <= self.trace <= 1, "trace", "within 0 .. 1")
         require(self.max_grad_norm > 0, "max_grad_norm", "positive")
@@ -64,7 +68,8 @@ class ActorCriticConfig:
 class Learner(eqx.Module):
     """The state of an actor-critic algorithm: all that a checkpoint must keep of it."""
 
-    network: ActorCritic
+    network: Any
+    """An `ActorCritic` (for Optax, any pytree)."""
     optimizer: Any
     normalizer: Normalizer | None
     learning_rate: jax.Array
@@ -99,7 +104,7 @@ def init_learner(
     *,
     key: jax.Array,
 ) -> Learner:
-    network = ActorCritic(
+    network: Any = ActorCritic(
         observation.size,
         distribution_for(action),
         config.hidden,
@@ -127,9 +132,7 @@ def act(learner: Learner, observation: jax.Array, mask: jax.Array | None, *, key
 
 
 def act_best(learner: Learner, observation: jax.Array, mask: jax.Array | None) -> jax.Array:
-    return learner.network.distribution.mode(
-        learner.network.parameters(normalized(learner, observation), mask)
-    )
+    return learner.network.distribution.mode(learner.network.parameters(normalized(learner, observation), mask))
 
 
 def prepare(config: ActorCriticConfig, learner: Learner, rollout: Rollout) -> Samples:
@@ -215,9 +218,7 @@ def scheduled(start: float, final: float | None, progress: jax.Array) -> jax.Arr
     return jnp.asarray(start if final is None else start + (final - start) * progress, jnp.float32)
 
 
-def descend(
-    learner: Learner, gradient: ActorCritic, optimizer: optax.GradientTransformation, rate: jax.Array
-) -> Learner:
+def descend(learner: Learner, gradient: Any, optimizer: optax.GradientTransformation, rate: jax.Array) -> Learner:
     """One step against the gradient; a gradient that is not finite is not taken."""
     finite = jnp.isfinite(optax.global_norm(gradient))
     updates, state = optimizer.update(gradient, learner.optimizer, learner.network)

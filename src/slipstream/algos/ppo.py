@@ -123,9 +123,7 @@ def update(
     index = orders[:, : batches * size].reshape(config.epochs * batches, size)
 
     def minibatch(learner: Learner, index: jax.Array) -> tuple[Learner, dict[str, jax.Array]]:
-        gradient, metrics = jax.grad(loss, has_aux=True)(
-            learner.network, config, samples.take(index), entropy_cost
-        )
+        gradient, metrics = jax.grad(loss, has_aux=True)(learner.network, config, samples.take(index), entropy_cost)
         return descend(learner, gradient, optimizer, rate), metrics
 
     learner, history = jax.lax.scan(minibatch, learner, index)

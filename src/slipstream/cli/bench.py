@@ -42,9 +42,7 @@ def run(options: Bench) -> int:
         raise ValueError(f"--seconds must be positive, got {options.seconds}.")
     if options.threads is not None:
         set_threads(options.threads)
-    worlds = make(
-        options.env, options.worlds, backend=options.backend, **parse_assignments("--option", options.option)
-    )
+    worlds = make(options.env, options.worlds, backend=options.backend, **parse_assignments("--option", options.option))
     start = time.perf_counter()
     worlds.rollout_random(1)
     first = time.perf_counter() - start

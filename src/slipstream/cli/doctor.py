@@ -77,7 +77,9 @@ def _show(findings: dict[str, Any]) -> None:
     table.add_row("slipstream", f"{findings['slipstream']} on Python {findings['python']}")
     for name, state in findings["backends"].items():
         default = " (default)" if name == findings["default_backend"] else ""
-        table.add_row(f"backend {name}", f"[green]ok[/green]{default}" if state == "ok" else f"[yellow]{state}[/yellow]")
+        table.add_row(
+            f"backend {name}", f"[green]ok[/green]{default}" if state == "ok" else f"[yellow]{state}[/yellow]"
+        )
     llvm = findings["llvm"]
     table.add_row("LLVM", f"{llvm['version']} at {llvm['path']}" if llvm else "[yellow]not found[/yellow]")
     if findings["vector_width"]:

@@ -72,9 +72,7 @@ def run(options: Train) -> int:
         given = {name: value for name, value in changes.items() if value is not None}
         if options.env is not None or options.config is not None:
             raise ValueError("--resume goes on with a run as it was: give no world and no --config beside it.")
-        result = train(
-            resume=options.resume, checkpoint=options.checkpoint, quiet=options.quiet, **given
-        )
+        result = train(resume=options.resume, checkpoint=options.checkpoint, quiet=options.quiet, **given)
     else:
         result = train(_config(options), run=options.run, quiet=options.quiet)
     _report(result, options)
@@ -158,7 +156,8 @@ def _report(result: Any, options: Train) -> None:
     print(f"{say} after {result.step:,} steps and {result.seconds:.1f} s. Return: {returns or 'no episode ended'}.")
     if result.evaluation is not None:
         for group, score in result.evaluation.groups.items():
-            print(f"Evaluated over {result.evaluation.episodes} episodes: {group} {score.mean:.1f} +- {score.standard_error:.1f}")
+            mean = f"{score.mean:.1f} +- {score.standard_error:.1f}"
+            print(f"Evaluated over {result.evaluation.episodes} episodes: {group} {mean}")
     print(f"Run: {result.run}")
     next_step = "eval" if result.finished else "train --resume"
     print(f"Go on with: slipstream {next_step} {result.run}")

@@ -94,8 +94,7 @@ class CompiledWorlds:
         active = by_group(self.env, self.env.active(state))
         masks = action_mask(self.env, state) or {}
         return [
-            GroupLayout(g, active is not None and g.name in active, len(masks.get(g.name, ())))
-            for g in self.env.groups
+            GroupLayout(g, active is not None and g.name in active, len(masks.get(g.name, ()))) for g in self.env.groups
         ]
 
     def _state(self, leaves: list[Any]) -> Any:
@@ -249,11 +248,10 @@ class CompiledWorlds:
             if isinstance(group.action, Box):
                 parts = clip_to(group.action, parts)
             action[group.name] = parts[0] if isinstance(group.action, Discrete) else tuple(parts)
-        return action if len(self.env.groups) > 1 else action[self.env.groups[0].name]
+        return self.env.bare(action)
 
     def _draw(self, here: Here, age: Any) -> Any:
-        action = random_action(self.env, here.rng(age, ACTION))
-        return action if len(self.env.groups) > 1 else action[self.env.groups[0].name]
+        return self.env.bare(random_action(self.env, here.rng(age, ACTION)))
 
     # Observing and exchanging state.
 

@@ -102,7 +102,7 @@ class Group:
             return of_agents[best], carry[best]
         # Value, number and load share one word: a single pass finds all three.
         fits = below * self.size * carry_below <= 2**32
-        word_type = (dr.uint32_array_t if fits else dr.uint64_array_t)(type(of_agents))
+        word_type: Any = (dr.uint32_array_t if fits else dr.uint64_array_t)(type(of_agents))
 
         def search() -> Any:
             number = self._number(dr.uint32_array_t(type(of_agents)), len(of_agents))
@@ -111,7 +111,7 @@ class Group:
 
         word = once(("lowest", self.size), [of_agents], search)
         order = word // carry_below
-        integer = dr.int32_array_t(word_type)
+        integer: Any = dr.int32_array_t(word_type)
         return integer(order // self.size), integer(word - order * carry_below)
 
     def pick(self, of_agents: Any, number: Any) -> Any:
@@ -204,7 +204,7 @@ class Env:
     by group name. The options of a world are the parameters of its `__init__`.
     """
 
-    groups: tuple[Group, ...]
+    groups: tuple[Group, ...] = ()
     max_steps: int | None = None
     """After so many steps an episode is truncated. None: never."""
 
@@ -235,6 +235,10 @@ class Env:
     def report(self, state: Any) -> Mapping[str, Any]:
         """Named quantities of the world at the end of an episode, averaged into the run's metrics."""
         return {}
+
+    def bare(self, by_group: Mapping[str, Any]) -> Any:
+        """With a single group its value, else all of them by name."""
+        return by_group if len(self.groups) > 1 else next(iter(by_group.values()))
 
     def group(self, name: str) -> Group:
         return next(g for g in self.groups if g.name == name)

@@ -25,7 +25,17 @@ class ScalarWorlds:
         self.age = 0
         names = [g.name for g in env.groups]
         self.clocks = [
-            Clock(0, 0, dict.fromkeys(names, 0.0), 0, 0, dict.fromkeys(names, 0.0), dict.fromkeys(names, 0.0), {}, 0)
+            Clock(
+                0,
+                0,
+                dict.fromkeys(names, 0.0),
+                0,
+                0,
+                dict.fromkeys(names, 0.0),
+                dict.fromkeys(names, 0.0),
+                {},
+                0,
+            )
             for _ in range(num_worlds)
         ]
         self.reset()
@@ -66,7 +76,7 @@ class ScalarWorlds:
             if isinstance(group.action, Box):
                 parts = clip_to(group.action, parts)
             result[group.name] = parts[0] if isinstance(group.action, Discrete) else tuple(parts)
-        return result if len(self.env.groups) > 1 else result[self.env.groups[0].name]
+        return self.env.bare(result)
 
     def _row(self, outcome: Outcome) -> dict[str, np.ndarray]:
         row: dict[str, np.ndarray] = {"truncated": np.array([outcome.truncated])}

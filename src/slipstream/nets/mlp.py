@@ -60,9 +60,7 @@ class MLP(eqx.Module):
         sizes = [inputs, *hidden, outputs]
         scales = [2.0**0.5] * len(hidden) + [output_scale]
         keys = jax.random.split(key, len(scales))
-        self.layers = tuple(
-            Linear(a, b, s, key=k) for a, b, s, k in zip(sizes[:-1], sizes[1:], scales, keys)
-        )
+        self.layers = tuple(Linear(a, b, s, key=k) for a, b, s, k in zip(sizes[:-1], sizes[1:], scales, keys))
         self.activation = activation
 
     def __call__(self, x: jax.Array) -> jax.Array:

@@ -19,16 +19,18 @@ class MetricsWriter:
         run: where to.
         from_step: of a resumed run; what TensorBoard already has from later steps no longer counts.
         """
-        from tensorboard.compat.proto.event_pb2 import Event, SessionLog
-        from tensorboard.compat.proto.summary_pb2 import Summary
+        from tensorboard.compat.proto import event_pb2, summary_pb2
         from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
-        self._event, self._summary = Event, Summary
+        # Generated modules: their classes exist only at run time.
+        events: Any = event_pb2
+        summaries: Any = summary_pb2
+        self._event, self._summary = events.Event, summaries.Summary
         self._file = run.metrics_file.open("a")
         self._board = EventFileWriter(str(run.tensorboard))
         if from_step is not None:
-            restart = SessionLog(status=SessionLog.START)
-            self._board.add_event(Event(wall_time=time.time(), step=from_step, session_log=restart))
+            restart = events.SessionLog(status=events.SessionLog.START)
+            self._board.add_event(events.Event(wall_time=time.time(), step=from_step, session_log=restart))
 
     def write(self, row: Mapping[str, float]) -> None:
         try:
@@ -41,9 +43,7 @@ class MetricsWriter:
             for name, value in row.items()
             if name not in ("step", "iteration") and math.isfinite(value)
         ]
-        event = self._event(
-            wall_time=time.time(), step=int(row["step"]), summary=self._summary(value=values)
-        )
+        event = self._event(wall_time=time.time(), step=int(row["step"]), summary=self._summary(value=values))
         self._board.add_event(event)
 
     def close(self) -> None:

@@ -117,9 +117,7 @@ def _policy_from_json(data: Mapping[str, Any]) -> PolicyConfig:
     return PolicyConfig(**{**data, "groups": tuple(data["groups"]), "algo": algo, "settings": settings})
 
 
-def make_settings(
-    algo: str, values: Mapping[str, Any], base: ActorCriticConfig | None = None
-) -> ActorCriticConfig:
+def make_settings(algo: str, values: Mapping[str, Any], base: ActorCriticConfig | None = None) -> ActorCriticConfig:
     """Settings of an algorithm from plain values, checked for their names and types.
 
     Args:

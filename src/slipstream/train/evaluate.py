@@ -37,9 +37,7 @@ class Evaluation:
         return dataclasses.asdict(self)
 
 
-def evaluate(
-    policies: Policies, states: States, worlds: Worlds, *, explore: bool = False, seed: int = 0
-) -> Evaluation:
+def evaluate(policies: Policies, states: States, worlds: Worlds, *, explore: bool = False, seed: int = 0) -> Evaluation:
     """Play one episode in every world.
 
     Every world contributes exactly one episode: the first one to end would otherwise count more often.

@@ -67,9 +67,7 @@ class FusedTrainer:
 
     def __init__(self, config: TrainConfig):
         self.config = config
-        self.worlds = make(
-            config.env, config.num_worlds, config.seed, config.backend, **dict(config.env_options)
-        )
+        self.worlds = make(config.env, config.num_worlds, config.seed, config.backend, **dict(config.env_options))
         self.policies = Policies(self.worlds.env, config.policies)
         self.key = jax.random.key(config.seed & 0xFFFFFFFF)
         init_key, self.loop_key = jax.random.split(self.key)
@@ -96,9 +94,7 @@ class FusedTrainer:
         rollout_key, update_key = jax.random.split(jax.random.fold_in(self.loop_key, self.progress.iteration))
         for slot in range(self.config.rollout_length):
             start = time.perf_counter()
-            self.extras, actions = self.policies.act(
-                self.states, self.views, slot, self.extras, key=rollout_key
-            )
+            self.extras, actions = self.policies.act(self.states, self.views, slot, self.extras, key=rollout_key)
             jax.block_until_ready(actions)
             acted = time.perf_counter()
             self.worlds.step_into(self.store, slot + 1, actions)
@@ -106,9 +102,7 @@ class FusedTrainer:
             self.timer.simulation += time.perf_counter() - acted
         start = time.perf_counter()
         fraction = self.progress.iteration / self.config.iterations
-        self.states, metrics = self.policies.update(
-            self.states, self.views, self.extras, fraction, key=update_key
-        )
+        self.states, metrics = self.policies.update(self.states, self.views, self.extras, fraction, key=update_key)
         # The store's readers must have finished before the next rollout writes to it.
         jax.block_until_ready((self.states, metrics))
         self.timer.update += time.perf_counter() - start
@@ -120,9 +114,7 @@ class FusedTrainer:
         """One episode without exploration in each of some worlds of their own."""
         if self._judge is None:
             c = self.config
-            self._judge = make(
-                c.env, c.evaluate_episodes, c.seed + EVALUATION_SEED, c.backend, **dict(c.env_options)
-            )
+            self._judge = make(c.env, c.evaluate_episodes, c.seed + EVALUATION_SEED, c.backend, **dict(c.env_options))
         return evaluate(self.policies, self.states, self._judge)
 
     # Checkpoints.
@@ -186,9 +178,7 @@ def run_training(trainer: FusedTrainer, run: RunDirectory, display: Display, res
     writer.close()
     finished = trainer.done or reached
     run.log(f"{'finished' if finished else 'interrupted'} at step {trainer.step} after {progress.seconds:.1f} s")
-    return Result(
-        str(run.path), trainer.step, progress.seconds, finished, progress.returns, progress.evaluation
-    )
+    return Result(str(run.path), trainer.step, progress.seconds, finished, progress.returns, progress.evaluation)
 
 
 def _evaluation_due(trainer: FusedTrainer) -> str | None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from slipstream.algos.a2c import A2CConfig
 from slipstream.algos.actor_critic import ActorCriticConfig
@@ -17,8 +16,8 @@ class Preset:
     num_worlds: int = 1024
     rollout_length: int = 32
     total_steps: int = 5_000_000
-    ppo: PPOConfig = PPOConfig()
-    a2c: A2CConfig = A2CConfig()
+    ppo: PPOConfig = field(default_factory=PPOConfig)
+    a2c: A2CConfig = field(default_factory=A2CConfig)
 
     def settings(self, algo: str) -> ActorCriticConfig:
         return getattr(self, algo)
@@ -35,14 +34,11 @@ PRESETS = {
     ),
     "mountain-car-continuous": Preset(ppo=PPOConfig(initial_log_std=0.5, discount=0.999)),
     "pendulum": Preset(
-        rollout_length=64, ppo=PPOConfig(learning_rate=1e-3, epochs=8, minibatches=8, discount=0.95, reward_scale=0.1)
+        rollout_length=64,
+        ppo=PPOConfig(learning_rate=1e-3, epochs=8, minibatches=8, discount=0.95, reward_scale=0.1),
     ),
 }
 
 
 def preset(env: str) -> Preset:
     return PRESETS.get(env, DEFAULT)
-
-
-def with_settings(base: Preset, **changes: object) -> Preset:
-    return dataclasses.replace(base, **changes)  # type: ignore[arg-type]

@@ -73,9 +73,7 @@ def panel(row: Mapping[str, float]) -> Table:
     if row["broken_worlds"]:
         play.append(("broken worlds", f"{row['broken_worlds']:.0f}"))
     kinds = ("policy_loss", "value_loss", "entropy", "kl", "learning_rate")
-    learn = [
-        (name.replace("/", " "), number(v)) for name, v in row.items() if name.rpartition("/")[2] in kinds
-    ]
+    learn = [(name.replace("/", " "), number(v)) for name, v in row.items() if name.rpartition("/")[2] in kinds]
     columns = [speed, play, learn]
     for i in range(max(map(len, columns))):
         cells = []
