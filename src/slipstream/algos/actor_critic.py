@@ -220,7 +220,7 @@ def scheduled(start: float, final: float | None, progress: jax.Array) -> jax.Arr
 
 def descend(learner: Learner, gradient: Any, optimizer: optax.GradientTransformation, rate: jax.Array) -> Learner:
     """One step against the gradient; a gradient that is not finite is not taken."""
-    finite = jnp.isfinite(optax.global_norm(gradient))
+    finite = jnp.isfinite(optax.tree.norm(gradient))
     updates, state = optimizer.update(gradient, learner.optimizer, learner.network)
     keep = jax.tree.map(lambda new, old: jnp.where(finite, new, old), state, learner.optimizer)
     updates = jax.tree.map(lambda u: jnp.where(finite, -rate * u, 0.0), updates)
