@@ -69,8 +69,9 @@ class FusedTrainer:
         self.config = config
         self.worlds = make(config.env, config.num_worlds, config.seed, config.backend, **dict(config.env_options))
         self.policies = Policies(self.worlds.env, config.policies)
-        self.key = jax.random.key(config.seed & 0xFFFFFFFF)
-        init_key, self.loop_key = jax.random.split(self.key)
+        # XLA's own generator: drawing actions with JAX's default one takes longer than the network.
+        key = jax.random.key(config.seed & 0xFFFFFFFF, impl="rbg")
+        init_key, self.loop_key = jax.random.split(key)
         # JAX compiles anew for arrays that are not tied to a device, and those of the store are.
         self.states: States = _committed(initial_states(self.policies, key=init_key))
         self.store = self.worlds.new_store(config.rollout_length + 1)
