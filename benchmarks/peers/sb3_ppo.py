@@ -74,8 +74,8 @@ def main() -> None:
     print(
         json.dumps(
             {
-                "reached": callback.reached,
-                "score": callback.score,
+                "reached": bool(callback.reached),
+                "score": float(callback.score),
                 "total_seconds": ended - arguments.launched - callback.evaluating,
                 "training_seconds": training,
                 "steps": model.num_timesteps,

@@ -13,13 +13,13 @@ from slipstream.envs.registry import make
 from slipstream.runs.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from slipstream.runs.directory import RunDirectory, RunError
 from slipstream.runs.metrics import MetricsWriter, forget_after
-from slipstream.train.config import TrainConfig
-from slipstream.train.evaluate import Evaluation, evaluate
-from slipstream.train.interrupt import Interrupt
-from slipstream.train.loading import initial_states
-from slipstream.train.policies import Policies, States, store_views
-from slipstream.train.progress import Display
-from slipstream.train.saving import from_named_arrays, named_arrays, restore_slot, save_slot
+from slipstream.training.config import TrainConfig
+from slipstream.training.evaluate import Evaluation, evaluate
+from slipstream.training.interrupt import Interrupt
+from slipstream.training.loading import initial_states
+from slipstream.training.policies import Policies, States, store_views
+from slipstream.training.progress import Display
+from slipstream.training.saving import from_named_arrays, named_arrays, restore_slot, save_slot
 
 EVALUATION_SEED = 1_000_003
 """Added to a run's seed for the worlds it is evaluated in."""
