@@ -19,10 +19,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from peer_environment import ROOT, peer_python
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
+
+from peer_environment import ROOT, peer_python
 
 GOAL = 475.0
 SLIPSTREAM = Path(sys.executable).with_name("slipstream")
