@@ -1,0 +1,203 @@
+"""Contacts with what does not move: floors, terrain, and fixed spheres and capsules.
+
+Each of these acts on a single link, which is why the Hessian of the solver keeps the sparsity of the tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import drjit as dr
+
+from slipstream.physics import spatial as sp
+from slipstream.physics.kinematics import Pose
+from slipstream.physics.model import Geom, Model
+from slipstream.physics.pairs import BOX, CAPSULE, HFIELD, PLANE, SPHERE, Pair
+from slipstream.physics.spatial import Scalar
+
+
+@dataclass
+class Contact:
+    """A point where a geom of a link may touch something.
+
+    The frame is where MuJoCo has it: the normal points away from what is touched, the first tangent along
+    a capsule's axis.
+    """
+
+    pair: Pair
+    link: int
+    point: tuple  # relative to the reference point of the link's tree
+    distance: Scalar
+    normal: tuple
+    tangent: tuple
+
+
+def external_contacts(model: Model, where: Pose, terrain: "Terrain | None" = None) -> list[Contact]:
+    """All contacts that may exist with what does not move, whatever their distance."""
+    contacts: list[Contact] = []
+    for pair in model.pairs:
+        if not pair.is_external:
+            continue
+        first, second = pair.kinds
+        if first == PLANE:
+            contacts += _plane_contacts(model, where, pair)
+        elif first == HFIELD:
+            assert terrain is not None
+            contacts += _terrain_contacts(model, where, pair, terrain)
+        else:
+            contacts.append(_round_contact(model, where, pair))
+    return contacts
+
+
+def geom_pose(where: Pose, geom: Geom) -> tuple[tuple, tuple]:
+    """A geom's centre, relative to its tree's reference point, and its rotation."""
+    centre = sp.rotate(where.rotation[geom.link], geom.pos, where.position[geom.link])
+    return centre, sp.matmul(where.rotation[geom.link], sp.quaternion_matrix(geom.quat))
+
+
+def capsule_axis(where: Pose, geom: Geom) -> tuple:
+    """The direction of a capsule (its local z)."""
+    local = sp.column(sp.quaternion_matrix(geom.quat), 2)
+    return sp.rotate(where.rotation[geom.link], [round(x, 15) for x in local])
+
+
+def default_tangent(normal: tuple) -> tuple:
+    """MuJoCo's first tangent where a collision does not ask for one."""
+    if all(map(sp.is_constant, normal)):
+        seed = (0.0, 1.0, 0.0) if abs(normal[1]) < 0.5 else (0.0, 0.0, 1.0)
+        return sp.normalized(sp.scaled(-sp.dot(seed, normal), normal, seed))
+    upright = dr.abs(normal[1]) < 0.5
+    seed = (0.0, dr.select(upright, 1.0, 0.0), dr.select(upright, 0.0, 1.0))
+    return sp.normalized(sp.scaled(-sp.dot(seed, normal), normal, seed))
+
+
+def aligned_tangent(normal: tuple, axis: tuple) -> tuple:
+    """The part of an axis along the surface; world x where the axis is the normal."""
+    along = sp.scaled(sp.sub(0.0, sp.dot(axis, normal)), normal, axis)
+    squared = sp.dot(along, along)
+    if sp.is_constant(squared):
+        return sp.normalized(along) if squared > 1e-12 else (1.0, 0.0, 0.0)
+    tiny = squared < 1e-12
+    scale = dr.select(tiny, 0.0, dr.rcp(dr.sqrt(squared)))
+    x, y, z = sp.scaled(scale, along)
+    return sp.add(x, dr.select(tiny, 1.0, 0.0)), y, z
+
+
+def _plane_contacts(model: Model, where: Pose, pair: Pair) -> list[Contact]:
+    plane, geom = model.geoms[pair.geom1], model.geoms[pair.geom2]
+    normal = tuple(round(x, 15) for x in sp.column(sp.quaternion_matrix(plane.quat), 2))
+    origin = where.origin[geom.link]
+    # Heights add the (small) relative position to the tree's own height over the plane.
+    base = sp.sub(sp.dot(normal, origin), sp.dot(normal, plane.pos))
+
+    def sphere(centre: tuple, radius: float, tangent: tuple) -> Contact:
+        distance = sp.add(sp.dot(normal, centre, base), -radius)
+        point = sp.scaled(sp.sub(-radius, sp.mul(0.5, distance)), normal, centre)
+        return Contact(pair, geom.link, point, distance, normal, tangent)
+
+    if geom.kind == SPHERE:
+        centre = sp.rotate(where.rotation[geom.link], geom.pos, where.position[geom.link])
+        return [sphere(centre, geom.size[0], default_tangent(normal))]
+    if geom.kind == CAPSULE:
+        tangent = aligned_tangent(normal, capsule_axis(where, geom))
+        return [sphere(end, geom.size[0], tangent) for end in capsule_ends(where, geom)]
+    return [
+        sphere(corner, 0.0, default_tangent(normal)) for corner in _lower_corners(where, geom, lambda v: sp.dot(normal, v))
+    ]
+
+
+def capsule_ends(where: Pose, geom: Geom) -> list[tuple]:
+    """Both ends of a capsule's segment, relative to its tree's reference point; the far end of z first."""
+    local = sp.column(sp.quaternion_matrix(geom.quat), 2)
+    ends = []
+    for sign in (1.0, -1.0):
+        end = tuple(round(c + sign * geom.size[1] * a, 15) for c, a in zip(geom.pos, local))
+        ends.append(sp.rotate(where.rotation[geom.link], end, where.position[geom.link]))
+    return ends
+
+
+def _lower_corners(where: Pose, geom: Geom, height) -> list[tuple]:
+    """The four corners of a box on the side of the floor: of two opposite corners, always the lower one."""
+    centre, rotation = geom_pose(where, geom)
+    x, y, z = (sp.scaled(size, sp.column(rotation, k)) for k, size in enumerate(geom.size))
+    corners = []
+    for sx, sy in ((-1.0, -1.0), (1.0, -1.0), (-1.0, 1.0), (1.0, 1.0)):
+        corner = sp.plus(sp.plus(sp.scaled(sx, x), sp.scaled(sy, y)), sp.negative(z))
+        flip = dr.select(height(corner) > 0.0, -1.0, 1.0)
+        corners.append(sp.scaled(flip, corner, centre))
+    return corners
+
+
+def _round_contact(model: Model, where: Pose, pair: Pair) -> Contact:
+    """A sphere or capsule against one that does not move."""
+    moving, link, sign = (pair.geom2, pair.link2, 1.0) if pair.link1 == 0 else (pair.geom1, pair.link1, -1.0)
+    origin = where.origin[link]
+    segments = [segment(where, model.geoms[g]) for g in (pair.geom1, pair.geom2)]
+    other = 0 if moving == pair.geom2 else 1
+    centre, half = segments[other]
+    segments[other] = (sp.minus(centre, origin), half)
+    radii = [model.geoms[g].size[0] for g in (pair.geom1, pair.geom2)]
+    point, distance, normal = round_collision(segments[0], segments[1], radii[0], radii[1])
+    tangent = default_tangent(normal)
+    return Contact(pair, link, point, distance, sp.scaled(sign, normal), sp.scaled(sign, tangent))
+
+
+def segment(where: Pose, geom: Geom) -> tuple[tuple, tuple | None]:
+    """A round geom as the middle and half-length vector of the segment inside it (None for a sphere)."""
+    centre = sp.rotate(where.rotation[geom.link], geom.pos, where.position[geom.link])
+    if geom.kind == SPHERE:
+        return centre, None
+    return centre, sp.scaled(geom.size[1], capsule_axis(where, geom))
+
+
+def round_collision(one: tuple, two: tuple, radius1: float, radius2: float) -> tuple[tuple, Scalar, tuple]:
+    """Two spheres or capsules, as segments (middle, half).
+
+    Returns:
+        The contact's point, the distance between the surfaces, and the normal from the first to the second.
+    """
+    nearest1, nearest2 = nearest_points(one, two)
+    between = sp.minus(nearest2, nearest1)
+    squared = sp.dot(between, between)
+    length = dr.sqrt(squared)
+    tiny = length < 1e-12
+    x, y, z = sp.scaled(dr.select(tiny, 0.0, 1.0 / dr.select(tiny, 1.0, length)), between)
+    normal = (sp.add(x, dr.select(tiny, 1.0, 0.0)), y, z)
+    distance = length - (radius1 + radius2)
+    return sp.scaled(0.5 * distance + radius1, normal, nearest1), distance, normal
+
+
+def nearest_points(one: tuple, two: tuple) -> tuple[tuple, tuple]:
+    """The points of two segments (or middles of spheres) that are nearest to each other."""
+    (c1, h1), (c2, h2) = one, two
+    if h1 is None and h2 is None:
+        return c1, c2
+    if h1 is None or h2 is None:
+        (point, _), (centre, half) = (one, two) if h1 is None else (two, one)
+        along = sp.dot(half, sp.minus(point, centre)) / sp.dot(half, half)
+        nearest = sp.scaled(sp.clip(along, -1.0, 1.0), half, centre)
+        return (c1, nearest) if h1 is None else (nearest, c2)
+    between = sp.minus(c1, c2)
+    a, b, c = sp.dot(h1, h1), -sp.dot(h1, h2), sp.dot(h2, h2)
+    u, v = -sp.dot(h1, between), sp.dot(h2, between)
+    determinant = sp.maximum(a * c - b * b, 1e-7 * a * c)
+    x1 = sp.clip((c * u - b * v) / determinant, -1.0, 1.0)
+    x2 = sp.clip((v - b * x1) / c, -1.0, 1.0)
+    x1 = sp.clip((u - b * x2) / a, -1.0, 1.0)
+    return sp.scaled(x1, h1, c1), sp.scaled(x2, h2, c2)
+
+
+@dataclass
+class Terrain:
+    """A height field in a kernel: its numbers in one array, looked up where a geom is."""
+
+    model_field: object
+    heights: Scalar  # [rows * columns]
+
+
+def _terrain_contacts(model: Model, where: Pose, pair: Pair, terrain: Terrain) -> list[Contact]:
+    raise NotImplementedError
+
+
+__all__: Sequence[str] = ["BOX", "Contact", "Terrain", "external_contacts"]

@@ -1,0 +1,152 @@
+"""MuJoCo's soft constraints as rows of the solver: impedance, reference acceleration, regularisation.
+
+A row with the acceleration x along it, measured from its reference, pushes with -stiffness * x where x is
+negative (limits and contacts), or with that force clamped to +-loss (dry friction in a joint).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import drjit as dr
+
+from slipstream.physics import spatial as sp
+from slipstream.physics.collision import Contact
+from slipstream.physics.kinematics import unit_quaternion
+from slipstream.physics.model import Joint, Model
+from slipstream.physics.pairs import LARGEST_IMPEDANCE, SMALLEST_IMPEDANCE, standard_reference
+from slipstream.physics.spatial import Scalar
+
+
+@dataclass
+class Row:
+    """A constraint on a combination of a few degrees of freedom: a joint limit, or dry friction."""
+
+    dofs: tuple[int, ...]
+    direction: tuple[Scalar, ...]
+    offset: Scalar  # minus the reference acceleration
+    stiffness: Scalar  # zero where the constraint does not exist
+    loss: float | None = None  # dry friction: the largest force, on both sides
+
+
+@dataclass
+class Cone:
+    """A contact's rows: one normal row (condim 1), or the four edges normal +- tangent of a pyramid."""
+
+    link: int
+    point: tuple
+    normal: tuple
+    tangents: tuple  # scaled by the friction coefficient; empty without friction
+    offsets: tuple  # minus the reference acceleration along the normal and the tangents
+    stiffness: Scalar
+    touching: Scalar  # mask: does the contact exist
+
+
+def impedance(solimp: Sequence[float], violation: Scalar) -> Scalar:
+    """MuJoCo's d(r): how strongly a constraint acts at a (signed) violation."""
+    low, high = (min(max(x, SMALLEST_IMPEDANCE), LARGEST_IMPEDANCE) for x in solimp[:2])
+    width, middle, power = solimp[2], min(max(solimp[3], SMALLEST_IMPEDANCE), LARGEST_IMPEDANCE), max(1.0, solimp[4])
+    if low == high or width <= 1e-15:
+        return 0.5 * (low + high)
+    x = sp.minimum(dr.abs(violation) * (1.0 / width), 1.0)
+    if power == 1.0:
+        y = x
+    else:
+        below = _power(x, power) * (1.0 / middle ** (power - 1.0))
+        above = 1.0 - _power(1.0 - x, power) * (1.0 / (1.0 - middle) ** (power - 1.0))
+        y = dr.select(x <= middle, below, above)
+    return sp.fma(y, high - low, low)
+
+
+def _power(x: Scalar, power: float) -> Scalar:
+    return x * x if power == 2.0 else dr.power(x, power)
+
+
+def _row_stiffness(weight: Scalar, strength: Scalar) -> Scalar:
+    """1 / R with R = (1 - d) / d * weight."""
+    return strength / (weight * (1.0 - strength))
+
+
+def contact_cone(model: Model, contact: Contact, velocity: tuple, friction_scale: Scalar = 1.0) -> Cone:
+    """The rows of a contact.
+
+    Args:
+        velocity: the velocity of the contact's point.
+        friction_scale: of this world.
+    """
+    pair = contact.pair
+    stiffness, damping = standard_reference(pair.solref, pair.solimp, pair.safe_timestep)
+    violation = sp.sub(contact.distance, pair.margin)
+    strength = impedance(pair.solimp, violation)
+    touching = violation < 0.0
+    friction = sp.mul(pair.friction, friction_scale)
+    if pair.condim == 1:
+        tangents: tuple = ()
+        weight = pair.invweight
+    else:
+        first = sp.scaled(friction, contact.tangent)
+        tangents = (first, sp.cross(contact.normal, first))
+        squared = sp.mul(friction, friction)
+        # MuJoCo makes a pyramid as stiff as the elliptic cone with the regularised friction coefficient.
+        regularised = sp.mul(2.0 / model.options.impratio, squared)
+        weight = sp.mul(regularised, sp.fma(squared, pair.invweight, pair.invweight))
+    offsets = [sp.fma(damping, sp.dot(contact.normal, velocity), sp.mul(stiffness, strength * violation))]
+    offsets += [sp.mul(damping, sp.dot(tangent, velocity)) for tangent in tangents]
+    return Cone(
+        link=contact.link,
+        point=contact.point,
+        normal=contact.normal,
+        tangents=tangents,
+        offsets=tuple(offsets),
+        stiffness=dr.select(touching, _row_stiffness(weight, strength), 0.0),
+        touching=touching,
+    )
+
+
+def joint_rows(model: Model, qpos: Sequence[Scalar], qvel: Sequence[Scalar]) -> list[Row]:
+    """Joint limits and dry friction."""
+    rows = [row for joint in model.joints if joint.limited for row in _limit_rows(model, joint, qpos, qvel)]
+    safe = model.options.timestep if model.options.safe_reference else 0.0
+    for d, dof in enumerate(model.dofs):
+        if dof.friction_loss > 0:
+            _, damping = standard_reference(dof.solref, dof.solimp, safe)
+            strength = impedance(dof.solimp, 0.0)
+            weight = _row_stiffness(dof.invweight, strength)
+            rows.append(Row((d,), (1.0,), damping * qvel[d], weight, dof.friction_loss))
+    return rows
+
+
+def _limit_rows(model: Model, joint: Joint, qpos: Sequence[Scalar], qvel: Sequence[Scalar]) -> list[Row]:
+    if joint.kind == "ball":
+        rotation = sp.quaternion_rotation_vector(unit_quaternion(qpos, joint.qpos))
+        angle = dr.sqrt(sp.dot(rotation, rotation))
+        axis = sp.scaled(1.0 / sp.maximum(angle, 1e-12), rotation)
+        distance = max(joint.range) - angle
+        return [_limit_row(model, joint, sp.negative(axis), distance, qvel)]
+    low, high = joint.range
+    q = qpos[joint.qpos]
+    below, above = q - low, high - q
+    if high - low > 2.0 * joint.margin:  # only one of the two can be active
+        lower = below < above
+        side = dr.select(lower, 1.0, -1.0)
+        return [_limit_row(model, joint, (side,), dr.select(lower, below, above), qvel)]
+    return [
+        _limit_row(model, joint, (1.0,), below, qvel),
+        _limit_row(model, joint, (-1.0,), above, qvel),
+    ]
+
+
+def _limit_row(model: Model, joint: Joint, direction: tuple, distance: Scalar, qvel: Sequence[Scalar]) -> Row:
+    safe = model.options.timestep if model.options.safe_reference else 0.0
+    stiffness, damping = standard_reference(joint.solref, joint.solimp, safe)
+    violation = sp.sub(distance, joint.margin)
+    strength = impedance(joint.solimp, violation)
+    dofs = tuple(joint.dofs)
+    speed = sp.dot(direction, [qvel[d] for d in dofs])
+    return Row(
+        dofs=dofs,
+        direction=direction,
+        offset=sp.fma(damping, speed, stiffness * strength * violation),
+        stiffness=dr.select(violation < 0.0, _row_stiffness(model.dofs[joint.dof].invweight, strength), 0.0),
+    )
