@@ -44,6 +44,21 @@ def initial_state(model: Model, kind: type) -> State:
     return State([kind(q) for q in model.qpos0], zeros, list(zeros))
 
 
+LARGEST_NUMBER = 1e10
+"""MuJoCo's own bound on what a coordinate or velocity can be."""
+
+
+def is_bad(state: State) -> Scalar:
+    """A mask of the worlds whose state is not finite or absurdly large."""
+    total = 0.0
+    for value in (*state.qpos, *state.qvel, *state.qacc):
+        total = sp.maximum(sp.mul(1.0, dr.abs(value)), total)
+    finite = 0.0
+    for value in (*state.qpos, *state.qvel, *state.qacc):
+        finite = sp.add(finite, value - value)
+    return ~((total < LARGEST_NUMBER) & (finite == 0.0))
+
+
 def build_problem(
     model: Model,
     qpos: Sequence[Scalar],
