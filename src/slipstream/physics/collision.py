@@ -135,31 +135,35 @@ def _round_contact(model: Model, where: Pose, pair: Pair) -> Contact:
     origin = where.origin[link]
     segments = [segment(where, model.geoms[g]) for g in (pair.geom1, pair.geom2)]
     other = 0 if moving == pair.geom2 else 1
-    centre, half = segments[other]
-    segments[other] = (sp.minus(centre, origin), half)
-    radii = [model.geoms[g].size[0] for g in (pair.geom1, pair.geom2)]
-    point, distance, normal = round_collision(segments[0], segments[1], radii[0], radii[1])
+    centre, half, squared = segments[other]
+    segments[other] = (sp.minus(centre, origin), half, squared)
+    radius1, radius2 = (model.geoms[g].size[0] for g in (pair.geom1, pair.geom2))
+    nearest1, nearest2 = nearest_points(segments[0], segments[1])
+    between = sp.minus(nearest2, nearest1)
+    point, distance, normal = surface_contact(nearest1, between, sp.dot(between, between), radius1, radius2)
     tangent = default_tangent(normal)
     return Contact(pair, link, point, distance, sp.scaled(sign, normal), sp.scaled(sign, tangent))
 
 
-def segment(where: Pose, geom: Geom) -> tuple[tuple, tuple | None]:
-    """A round geom as the middle and half-length vector of the segment inside it (None for a sphere)."""
+Segment = tuple[tuple, tuple | None, float]
+
+
+def segment(where: Pose, geom: Geom) -> Segment:
+    """The segment inside a round geom: its middle, half of it as a vector (None for a sphere), |half|^2."""
     centre = sp.rotate(where.rotation[geom.link], geom.pos, where.position[geom.link])
     if geom.kind == SPHERE:
-        return centre, None
-    return centre, sp.scaled(geom.size[1], capsule_axis(where, geom))
+        return centre, None, 0.0
+    return centre, sp.scaled(geom.size[1], capsule_axis(where, geom)), geom.size[1] ** 2
 
 
-def round_collision(one: tuple, two: tuple, radius1: float, radius2: float) -> tuple[tuple, Scalar, tuple]:
-    """Two spheres or capsules, as segments (middle, half).
+def surface_contact(
+    nearest1: tuple, between: tuple, squared: Scalar, radius1: float, radius2: float
+) -> tuple[tuple, Scalar, tuple]:
+    """The contact of two spheres around the nearest points of two segments.
 
     Returns:
         The contact's point, the distance between the surfaces, and the normal from the first to the second.
     """
-    nearest1, nearest2 = nearest_points(one, two)
-    between = sp.minus(nearest2, nearest1)
-    squared = sp.dot(between, between)
     length = dr.sqrt(squared)
     tiny = length < 1e-12
     x, y, z = sp.scaled(dr.select(tiny, 0.0, 1.0 / dr.select(tiny, 1.0, length)), between)
@@ -168,23 +172,22 @@ def round_collision(one: tuple, two: tuple, radius1: float, radius2: float) -> t
     return sp.scaled(0.5 * distance + radius1, normal, nearest1), distance, normal
 
 
-def nearest_points(one: tuple, two: tuple) -> tuple[tuple, tuple]:
+def nearest_points(one: Segment, two: Segment) -> tuple[tuple, tuple]:
     """The points of two segments (or middles of spheres) that are nearest to each other."""
-    (c1, h1), (c2, h2) = one, two
+    (c1, h1, a), (c2, h2, c) = one, two
     if h1 is None and h2 is None:
         return c1, c2
     if h1 is None or h2 is None:
-        (point, _), (centre, half) = (one, two) if h1 is None else (two, one)
-        along = sp.dot(half, sp.minus(point, centre)) / sp.dot(half, half)
+        point, centre, half, squared = (c1, c2, h2, c) if h1 is None else (c2, c1, h1, a)
+        along = sp.mul(1.0 / squared, sp.dot(half, sp.minus(point, centre)))
         nearest = sp.scaled(sp.clip(along, -1.0, 1.0), half, centre)
         return (c1, nearest) if h1 is None else (nearest, c2)
     between = sp.minus(c1, c2)
-    a, b, c = sp.dot(h1, h1), -sp.dot(h1, h2), sp.dot(h2, h2)
-    u, v = -sp.dot(h1, between), sp.dot(h2, between)
-    determinant = sp.maximum(a * c - b * b, 1e-7 * a * c)
-    x1 = sp.clip((c * u - b * v) / determinant, -1.0, 1.0)
-    x2 = sp.clip((v - b * x1) / c, -1.0, 1.0)
-    x1 = sp.clip((u - b * x2) / a, -1.0, 1.0)
+    b, u, v = sp.dot(h1, h2), sp.sub(0.0, sp.dot(h1, between)), sp.dot(h2, between)
+    determinant = sp.maximum(sp.sub(a * c, sp.mul(b, b)), 1e-7 * a * c)
+    x1 = sp.clip(sp.fma(b, v, sp.mul(c, u)) / determinant, -1.0, 1.0)
+    x2 = sp.clip(sp.mul(1.0 / c, sp.fma(b, x1, v)), -1.0, 1.0)
+    x1 = sp.clip(sp.mul(1.0 / a, sp.fma(b, x2, u)), -1.0, 1.0)
     return sp.scaled(x1, h1, c1), sp.scaled(x2, h2, c2)
 
 

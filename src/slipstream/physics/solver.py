@@ -22,6 +22,14 @@ from slipstream.physics.control import when
 from slipstream.physics.dynamics import TreeMatrix, factor, link_motions, multiply, project_forces, solve
 from slipstream.physics.kinematics import Pose
 from slipstream.physics.model import Model
+from slipstream.physics.selfcontact import (
+    Slot,
+    SlotUpdate,
+    add_slot_force,
+    apply_update,
+    make_update,
+    slot_components,
+)
 from slipstream.physics.spatial import Scalar
 
 
@@ -35,10 +43,12 @@ class Problem:
     force: Sequence[Scalar]  # smooth generalised forces, nv
     rows: list[Row]
     cones: dict[int, list[Cone]]  # by link
+    slots: list[Slot]
+    dropped: Scalar | None  # contacts between moving links that found no slot
 
     @property
     def constrained(self) -> bool:
-        return bool(self.rows or self.cones)
+        return bool(self.rows or self.cones or self.slots)
 
 
 def solve_accelerations(problem: Problem, start: Sequence[Scalar]) -> list[Scalar]:
@@ -80,7 +90,9 @@ def newton_step(problem: Problem, acceleration: list[Scalar]) -> tuple[list[Scal
     model, where = problem.model, problem.where
     motions = link_motions(model, where, acceleration)
     gradient, hessian = _gradient_and_hessian(problem, acceleration, motions)
-    step = sp.negative(solve(model, factor(model, hessian), gradient))
+    factors = factor(model, hessian)
+    step = sp.negative(solve(model, factors, gradient))
+    step = _with_slots(problem, factors, acceleration, step)
     slope = sp.dot(step, gradient)
     correction, curvature, changed = _line(problem, acceleration, step, motions)
     # Along the line the derivative at the full step is `correction`, the second derivative there is:
@@ -108,7 +120,36 @@ def _gradient_and_hessian(
             force[link], stiffness[link] = _link_cones(cones, motions[link])
         gradient = [sp.sub(g, f) for g, f in zip(gradient, project_forces(model, where, force))]
         _add_stiffness(model, where, stiffness, set(problem.cones), hessian)
+    for slot in problem.slots:
+        change = when(
+            slot.used,
+            lambda *a, slot=slot: add_slot_force(slot, a, [0.0] * model.nv),
+            acceleration,
+            model.nv,
+        )
+        gradient = list(sp.plus(gradient, change))
     return gradient, hessian
+
+
+def _with_slots(
+    problem: Problem, factors: tuple, acceleration: Sequence[Scalar], step: Sequence[Scalar]
+) -> Sequence[Scalar]:
+    """Turn a Newton step without the slots into the one with them."""
+    model, nv = problem.model, problem.model.nv
+    before: list[tuple[Slot, SlotUpdate]] = []
+    for slot in problem.slots:
+
+        def compute(*inputs: Scalar, slot: Slot = slot, before: list = list(before)) -> list[Scalar]:  # noqa: B006
+            update = make_update(model, factors, slot, inputs[:nv], before)
+            corrected = apply_update(slot, update, list(inputs[nv:]))
+            return [*sp.minus(corrected, inputs[nv:]), *(x for part in (*update.w, *update.t) for x in part)]
+
+        flat = when(slot.used, compute, (*acceleration, *step), 4 * nv + 9)
+        step = sp.plus(step, flat[:nv])
+        w = [flat[(1 + k) * nv : (2 + k) * nv] for k in range(3)]
+        t = [flat[4 * nv + 3 * k : 4 * nv + 3 * k + 3] for k in range(3)]
+        before.append((slot, SlotUpdate(w, t)))
+    return step
 
 
 def _add_row(row: Row, acceleration: Sequence[Scalar], gradient: list[Scalar], hessian: TreeMatrix) -> None:
@@ -235,23 +276,43 @@ def _line(
         for link, cones in problem.cones.items():
             a, b, c = _line_cones(cones, motions[link], moved[link])
             first, second, changed = sp.add(first, a), sp.add(second, b), changed | (c > 0.0)
+    for slot in problem.slots:
+        a, b, c = _line_slot(slot, acceleration, step)
+        first, second, changed = sp.add(first, a), sp.add(second, b), changed | (c > 0.0)
+    return first, second, changed
+
+
+def _line_slot(slot: Slot, acceleration: Sequence[Scalar], step: Sequence[Scalar]) -> list[Scalar]:
+    nv = len(step)
+
+    def compute(*inputs: Scalar) -> tuple:
+        rows = slot_components(slot, inputs[:nv], True)
+        steps = slot_components(slot, inputs[nv:], False)
+        return _line_edges(slot.stiffness, rows, steps)
+
+    return when(slot.used, compute, (*acceleration, *step), 3)
+
+
+def _line_edges(stiffness: Scalar, rows: Sequence[Scalar], steps: Sequence[Scalar]) -> tuple:
+    """Sums over the edges of one pyramid that change side: first and second derivative, and |change|."""
+    first, second, changed = 0.0, 0.0, 0.0
+    for x, y in zip(cone_edges(rows), cone_edges(steps)):
+        end = x + y
+        gained = dr.select(end < 0.0, stiffness, 0.0) - dr.select(x < 0.0, stiffness, 0.0)
+        first = sp.fma(gained * end, y, first)
+        second = sp.fma(gained * y, y, second)
+        changed = sp.add(changed, dr.abs(gained))
     return first, second, changed
 
 
 def _line_cones(cones: list[Cone], motion: tuple, moved: tuple) -> list[Scalar]:
     def compute(*inputs: Scalar) -> tuple:
-        first, second, changed = 0.0, 0.0, 0.0
+        sums: tuple = (0.0, 0.0, 0.0)
         for cone in cones:
-            rows = cone_rows(cone, inputs[:6])
             at = sp.point_velocity(inputs[6:], cone.point)
             steps = [sp.dot(axis, at) for axis in (cone.normal, *cone.tangents)]
-            for x, y in zip(cone_edges(rows), cone_edges(steps)):
-                end = x + y
-                gained = dr.select(end < 0.0, cone.stiffness, 0.0) - dr.select(x < 0.0, cone.stiffness, 0.0)
-                first = sp.fma(gained * end, y, first)
-                second = sp.fma(gained * y, y, second)
-                changed = sp.add(changed, dr.abs(gained))
-        return first, second, changed
+            sums = sp.plus(sums, _line_edges(cone.stiffness, cone_rows(cone, inputs[:6]), steps))
+        return sums
 
     return when(_any_touching(cones), compute, (*motion, *moved), 3)
 

@@ -16,6 +16,7 @@ from slipstream.physics.forces import actuation, actuator_forces, joint_forces, 
 from slipstream.physics.integrate import advance_positions, damped_accelerations
 from slipstream.physics.kinematics import motion, pose
 from slipstream.physics.model import Model
+from slipstream.physics.selfcontact import find_slots
 from slipstream.physics.solver import Problem, solve_accelerations
 from slipstream.physics.spatial import Scalar
 
@@ -81,7 +82,8 @@ def build_problem(
     for contact in external_contacts(model, where):
         velocity = sp.point_velocity(moving.velocity[contact.link], contact.point)
         cones.setdefault(contact.link, []).append(contact_cone(model, contact, velocity, parameters.friction))
-    return Problem(model, where, mass, force, joint_rows(model, qpos, qvel), cones)
+    slots, dropped = find_slots(model, where, moving, parameters.friction)
+    return Problem(model, where, mass, force, joint_rows(model, qpos, qvel), cones, slots, dropped)
 
 
 def substep(model: Model, state: State, ctrl: Sequence[Scalar], pushes: Any, parameters: Parameters) -> State:
