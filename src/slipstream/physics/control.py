@@ -15,20 +15,18 @@ def as_arrays(values: Sequence[Scalar], kind: type) -> list[Scalar]:
     return [kind(value) if is_constant(value) else value for value in values]
 
 
-def when(condition: Any, compute: Callable[..., Sequence[Scalar]], inputs: Sequence[Scalar], count: int) -> list[Scalar]:
-    """`compute(*inputs)` in the worlds where the condition holds, zeros elsewhere.
+def when(condition: Any, compute: Callable[[], Sequence[Scalar]], count: int, like: Scalar) -> list[Scalar]:
+    """`compute()` in the worlds where the condition holds, zeros elsewhere.
 
     A packet of worlds (16 of them with AVX-512) in none of which the condition holds skips the work.
 
     Args:
         count: how many scalars `compute` returns.
+        like: any scalar of the worlds, for its type.
     """
     if isinstance(condition, bool):
-        return list(compute(*inputs)) if condition else [0.0] * count
-    kind = next(type(value) for value in inputs if not is_constant(value))
+        return list(compute()) if condition else [0.0] * count
+    kind = type(like)
     return dr.if_stmt(
-        (list(inputs),),
-        condition,
-        lambda values: as_arrays(compute(*values), kind),
-        lambda values: [kind(0.0) for _ in range(count)],
+        (), condition, lambda: as_arrays(compute(), kind), lambda: [kind(0.0) for _ in range(count)]
     )

@@ -125,7 +125,7 @@ def link_motions(model: Model, where: Pose, qvel: Sequence[Scalar]) -> list[tupl
     return result
 
 
-def factor(model: Model, matrix: TreeMatrix) -> tuple[TreeMatrix, list[Scalar]]:
+def factor(model: Model, matrix: TreeMatrix) -> "Factors":
     """L^T D L of a positive definite tree matrix, with no fill-in.
 
     Returns:
@@ -145,16 +145,33 @@ def factor(model: Model, matrix: TreeMatrix) -> tuple[TreeMatrix, list[Scalar]]:
     return lower, inverse
 
 
-def solve(model: Model, factors: tuple[TreeMatrix, list[Scalar]], vector: Sequence[Scalar]) -> list[Scalar]:
-    lower, inverse = factors
+Factors = tuple[TreeMatrix, list[Scalar]]
+
+
+def solve(model: Model, factors: Factors, vector: Sequence[Scalar]) -> list[Scalar]:
+    return solve_downward(model, factors, solve_upward(model, factors, vector))
+
+
+def solve_upward(model: Model, factors: Factors, vector: Sequence[Scalar]) -> list[Scalar]:
+    """L^-T x: from the leaves to the root."""
+    lower, _ = factors
     x = list(vector)
     for i in range(model.nv - 1, -1, -1):
+        minus = sp.sub(0.0, x[i])
         for j in model.dofs[i].ancestors:
-            x[j] = sp.fma(sp.sub(0.0, lower[i, j]), x[i], x[j])
-    x = [sp.mul(value, scale) for value, scale in zip(x, inverse)]
+            x[j] = sp.fma(lower[i, j], minus, x[j])
+    return x
+
+
+def solve_downward(model: Model, factors: Factors, vector: Sequence[Scalar]) -> list[Scalar]:
+    """L^-1 D^-1 x: from the root to the leaves."""
+    lower, inverse = factors
+    x = [sp.mul(value, scale) for value, scale in zip(vector, inverse)]
     for i in range(model.nv):
+        total = 0.0
         for j in model.dofs[i].ancestors:
-            x[i] = sp.fma(sp.sub(0.0, lower[i, j]), x[j], x[i])
+            total = sp.fma(lower[i, j], x[j], total)
+        x[i] = sp.sub(x[i], total)
     return x
 
 

@@ -16,11 +16,12 @@ import drjit as dr
 from slipstream.physics import spatial as sp
 from slipstream.physics.collision import Contact, default_tangent, nearest_points, segment, surface_contact
 from slipstream.physics.constraints import contact_cone
-from slipstream.physics.dynamics import TreeMatrix, solve
+from slipstream.physics.control import when
+from slipstream.physics.dynamics import Factors, solve_upward
 from slipstream.physics.kinematics import Motion, Pose
 from slipstream.physics.model import Model
 from slipstream.physics.pairs import Pair
-from slipstream.physics.spatial import Scalar
+from slipstream.physics.spatial import Matrix, Scalar
 
 NUMBERS = 13  # per slot: point 3, normal 3, scaled tangent 3, offsets 3, stiffness
 
@@ -174,22 +175,12 @@ def _read_slot(model: Model, where: Pose, table: Table, k: int) -> Slot:
                 row.append(dr.select(plus, value, dr.select(minus, -value, 0.0)))
         return [value for row in result for value in row]
 
-    from slipstream.physics.control import when
-
-    flat = when(used, lambda *_: rows(), v, 3 * model.nv)
+    flat = when(used, rows, 3 * model.nv, v[0])
     nv = model.nv
     return Slot(used, [flat[i * nv : (i + 1) * nv] for i in range(3)], v[9:12], v[12])
 
 
 # In the solver --------------------------------------------------------------------------------------
-
-
-@dataclass
-class SlotUpdate:
-    """A slot's part of the inverse Hessian: x -= w t (rows . x)."""
-
-    w: list[list[Scalar]]
-    t: list[list[Scalar]]
 
 
 def slot_components(slot: Slot, vector: Sequence[Scalar], with_offset: bool) -> list[Scalar]:
@@ -212,50 +203,111 @@ def slot_forces(slot: Slot, components: Sequence[Scalar]) -> tuple[list[Scalar],
     return force, (stiffness, ks[0][0], ks[1][0], ks[0][1], ks[1][1])
 
 
-def add_slot_force(slot: Slot, acceleration: Sequence[Scalar], gradient: list[Scalar]) -> list[Scalar]:
-    force, _ = slot_forces(slot, slot_components(slot, acceleration, True))
-    for f, row in zip(force, slot.rows):
-        gradient = [sp.fma(-f, r, g) for r, g in zip(row, gradient)]
-    return gradient
+def slot_gradient(slot: Slot, acceleration: Sequence[Scalar]) -> list[Scalar]:
+    """What a slot adds to the gradient of the cost: nv scalars."""
+
+    def compute() -> list[Scalar]:
+        force, _ = slot_forces(slot, slot_components(slot, acceleration, True))
+        change: list[Scalar] = [0.0] * len(acceleration)
+        for f, row in zip(force, slot.rows):
+            change = [sp.fma(-f, r, c) for r, c in zip(row, change)]
+        return change
+
+    return when(slot.used, compute, len(acceleration), slot.stiffness)
 
 
-def apply_update(slot: Slot, update: SlotUpdate, x: list[Scalar]) -> list[Scalar]:
-    along = slot_components(slot, x, False)
-    for column, row in zip(update.w, update.t):
-        scale = -sp.dot(row, along)
-        x = [sp.fma(scale, w, value) for w, value in zip(column, x)]
-    return x
+@dataclass
+class Elimination:
+    """A slot after elimination of the slots before it. Matrices are 3 x 3, as rows."""
+
+    half: list[list[Scalar]]  # L^-T of the slot's three rows, nv each
+    blocks: list[Matrix]  # coupling with each slot before
+    weight: Matrix
+    multiplier: list[Scalar]
 
 
-def make_update(
+def with_slots(
+    model: Model, slots: Sequence[Slot], factors: Factors, acceleration: Sequence[Scalar], half: list[Scalar]
+) -> list[Scalar]:
+    """Correct a half-solved Newton step, L^-T (-gradient), for the stiffness of the slots.
+
+    With H = L^T D L of the tree, G = J H^-1 J^T between slots and k the active stiffness of a slot, the
+    step changes by -H^-1 J^T m where m solves (1 + k G) m = k J step. The slots are eliminated one by one;
+    (1 + k G)^-1 k exists for a singular k too.
+    """
+    done: list[Elimination] = []
+    nv = model.nv
+    for slot in slots:
+        count = 3 * nv + 9 * len(done) + 12
+
+        def compute(slot: Slot = slot) -> list[Scalar]:
+            return _flatten(_eliminate(model, factors, slot, acceleration, half, done))
+
+        done.append(_unflatten(when(slot.used, compute, count, slot.stiffness), nv, len(done)))
+    multipliers: list[list[Scalar]] = [[]] * len(done)
+    for k in range(len(done) - 1, -1, -1):
+        pulled: list[Scalar] = [0.0] * 3
+        for i in range(k + 1, len(done)):
+            pulled = list(sp.plus(pulled, sp.rotate_back(done[i].blocks[k], multipliers[i])))
+        multipliers[k] = list(sp.minus(done[k].multiplier, sp.rotate(done[k].weight, pulled)))
+    for slot, elimination, multiplier in zip(slots, done, multipliers):
+
+        def change(elimination: Elimination = elimination, multiplier: list = multiplier) -> list[Scalar]:
+            return [sp.dot(multiplier, [row[d] for row in elimination.half]) for d in range(nv)]
+
+        half = list(sp.minus(half, when(slot.used, change, nv, slot.stiffness)))
+    return half
+
+
+def _eliminate(
     model: Model,
-    factors: tuple[TreeMatrix, list[Scalar]],
+    factors: Factors,
     slot: Slot,
     acceleration: Sequence[Scalar],
-    before: Sequence[tuple[Slot, SlotUpdate]],
-) -> SlotUpdate:
-    """The update of a slot, given those of the slots before it.
-
-    With w = H^-1 J^T and the active stiffness k, t is (1 + k J w)^-1 k, which exists for singular k too.
-    """
-    w = []
-    for row in slot.rows:
-        column = solve(model, factors, row)
-        for other, update in before:
-            column = apply_update(other, update, column)
-        w.append(column)
+    half: Sequence[Scalar],
+    before: Sequence[Elimination],
+) -> Elimination:
+    rows = [solve_upward(model, factors, row) for row in slot.rows]
+    scaled = [[sp.mul(y, d) for y, d in zip(row, factors[1])] for row in rows]
+    blocks: list[Matrix] = []
+    for k, other in enumerate(before):
+        block: Matrix = [[sp.dot(s, y) for y in other.half] for s in scaled]
+        for m in range(k):
+            block = _minus_product(block, blocks[m], sp.matmul(before[m].weight, _transposed(other.blocks[m])))
+        blocks.append(block)
+    own: Matrix = [[sp.dot(s, y) for y in rows] for s in scaled]
+    residual = [sp.dot(s, half) for s in scaled]
+    for block, other in zip(blocks, before):
+        own = _minus_product(own, block, sp.matmul(other.weight, _transposed(block)))
+        residual = list(sp.minus(residual, sp.rotate(block, other.multiplier)))
     _, (nn, n1, n2, k11, k22) = slot_forces(slot, slot_components(slot, acceleration, True))
-    k = ((nn, n1, n2), (n1, k11, 0.0), (n2, 0.0, k22))
-    inner = [[sp.dot(row, column) for column in w] for row in slot.rows]
-    system = [
-        [sp.dot(k[i], [inner[m][j] for m in range(3)], 1.0 if i == j else 0.0) for j in range(3)] for i in range(3)
-    ]
-    inverse = _inverse3(system)
-    t = [[sp.dot(inverse[i], [k[m][j] for m in range(3)]) for j in range(3)] for i in range(3)]
-    return SlotUpdate(w, t)
+    stiffness = ((nn, n1, n2), (n1, k11, 0.0), (n2, 0.0, k22))
+    system = [sp.plus(row, sp.IDENTITY[i]) for i, row in enumerate(sp.matmul(stiffness, own))]
+    weight = sp.matmul(_inverse3(system), stiffness)
+    return Elimination(rows, blocks, weight, list(sp.rotate(weight, residual)))
 
 
-def _inverse3(m: list[list[Scalar]]) -> list[list[Scalar]]:
+def _minus_product(start: Matrix, a: Matrix, b: Matrix) -> Matrix:
+    return [sp.minus(row, product) for row, product in zip(start, sp.matmul(a, b))]
+
+
+def _transposed(m: Matrix) -> Matrix:
+    return [sp.column(m, k) for k in range(3)]
+
+
+def _flatten(e: Elimination) -> list[Scalar]:
+    rows = [*e.half, *(row for block in e.blocks for row in block), *e.weight, e.multiplier]
+    return [value for row in rows for value in row]
+
+
+def _unflatten(flat: Sequence[Scalar], nv: int, before: int) -> Elimination:
+    half = [list(flat[k * nv : (k + 1) * nv]) for k in range(3)]
+    rest = [tuple(flat[i : i + 3]) for i in range(3 * nv, len(flat), 3)]
+    blocks = [rest[3 * k : 3 * k + 3] for k in range(before)]
+    return Elimination(half, blocks, rest[3 * before : 3 * before + 3], list(rest[-1]))
+
+
+def _inverse3(m: Matrix) -> Matrix:
     columns = [sp.cross(m[1], m[2]), sp.cross(m[2], m[0]), sp.cross(m[0], m[1])]
     scale = 1.0 / sp.dot(m[0], columns[0])
     return [[sp.mul(scale, columns[j][i]) for j in range(3)] for i in range(3)]

@@ -19,16 +19,14 @@ import drjit as dr
 from slipstream.physics import spatial as sp
 from slipstream.physics.constraints import Cone, Row
 from slipstream.physics.control import when
-from slipstream.physics.dynamics import TreeMatrix, factor, link_motions, multiply, project_forces, solve
+from slipstream.physics.dynamics import TreeMatrix, factor, link_motions, multiply, project_forces, solve, solve_downward, solve_upward
 from slipstream.physics.kinematics import Pose
 from slipstream.physics.model import Model
 from slipstream.physics.selfcontact import (
     Slot,
-    SlotUpdate,
-    add_slot_force,
-    apply_update,
-    make_update,
     slot_components,
+    slot_gradient,
+    with_slots,
 )
 from slipstream.physics.spatial import Scalar
 
@@ -91,8 +89,9 @@ def newton_step(problem: Problem, acceleration: list[Scalar]) -> tuple[list[Scal
     motions = link_motions(model, where, acceleration)
     gradient, hessian = _gradient_and_hessian(problem, acceleration, motions)
     factors = factor(model, hessian)
-    step = sp.negative(solve(model, factors, gradient))
-    step = _with_slots(problem, factors, acceleration, step)
+    half = solve_upward(model, factors, sp.negative(gradient))
+    half = with_slots(model, problem.slots, factors, acceleration, half)
+    step = solve_downward(model, factors, half)
     slope = sp.dot(step, gradient)
     correction, curvature, changed = _line(problem, acceleration, step, motions)
     # Along the line the derivative at the full step is `correction`, the second derivative there is:
@@ -121,35 +120,9 @@ def _gradient_and_hessian(
         gradient = [sp.sub(g, f) for g, f in zip(gradient, project_forces(model, where, force))]
         _add_stiffness(model, where, stiffness, set(problem.cones), hessian)
     for slot in problem.slots:
-        change = when(
-            slot.used,
-            lambda *a, slot=slot: add_slot_force(slot, a, [0.0] * model.nv),
-            acceleration,
-            model.nv,
-        )
+        change = slot_gradient(slot, acceleration)
         gradient = list(sp.plus(gradient, change))
     return gradient, hessian
-
-
-def _with_slots(
-    problem: Problem, factors: tuple, acceleration: Sequence[Scalar], step: Sequence[Scalar]
-) -> Sequence[Scalar]:
-    """Turn a Newton step without the slots into the one with them."""
-    model, nv = problem.model, problem.model.nv
-    before: list[tuple[Slot, SlotUpdate]] = []
-    for slot in problem.slots:
-
-        def compute(*inputs: Scalar, slot: Slot = slot, before: list = list(before)) -> list[Scalar]:  # noqa: B006
-            update = make_update(model, factors, slot, inputs[:nv], before)
-            corrected = apply_update(slot, update, list(inputs[nv:]))
-            return [*sp.minus(corrected, inputs[nv:]), *(x for part in (*update.w, *update.t) for x in part)]
-
-        flat = when(slot.used, compute, (*acceleration, *step), 4 * nv + 9)
-        step = sp.plus(step, flat[:nv])
-        w = [flat[(1 + k) * nv : (2 + k) * nv] for k in range(3)]
-        t = [flat[4 * nv + 3 * k : 4 * nv + 3 * k + 3] for k in range(3)]
-        before.append((slot, SlotUpdate(w, t)))
-    return step
 
 
 def _add_row(row: Row, acceleration: Sequence[Scalar], gradient: list[Scalar], hessian: TreeMatrix) -> None:
@@ -176,7 +149,7 @@ def row_force(row: Row, x: Scalar) -> tuple[Scalar, Scalar]:
 def _link_cones(cones: list[Cone], motion: tuple) -> tuple[tuple, tuple]:
     """The spatial force and stiffness of all contacts of a link; skipped where none of them touches."""
 
-    def compute(*motion: Scalar) -> tuple:
+    def compute() -> tuple:
         force, stiffness = sp.ZERO6, sp.ZERO21
         for cone in cones:
             f, k = _cone_force(cone, motion)
@@ -184,7 +157,7 @@ def _link_cones(cones: list[Cone], motion: tuple) -> tuple[tuple, tuple]:
             stiffness = sp.plus(stiffness, sp.point_stiffness(k, cone.point))
         return (*force, *stiffness)
 
-    result = when(_any_touching(cones), compute, motion, 27)
+    result = when(_any_touching(cones), compute, 27, cones[0].stiffness)
     return tuple(result[:6]), tuple(result[6:])
 
 
@@ -283,14 +256,11 @@ def _line(
 
 
 def _line_slot(slot: Slot, acceleration: Sequence[Scalar], step: Sequence[Scalar]) -> list[Scalar]:
-    nv = len(step)
+    def compute() -> tuple:
+        rows = slot_components(slot, acceleration, True)
+        return _line_edges(slot.stiffness, rows, slot_components(slot, step, False))
 
-    def compute(*inputs: Scalar) -> tuple:
-        rows = slot_components(slot, inputs[:nv], True)
-        steps = slot_components(slot, inputs[nv:], False)
-        return _line_edges(slot.stiffness, rows, steps)
-
-    return when(slot.used, compute, (*acceleration, *step), 3)
+    return when(slot.used, compute, 3, slot.stiffness)
 
 
 def _line_edges(stiffness: Scalar, rows: Sequence[Scalar], steps: Sequence[Scalar]) -> tuple:
@@ -306,15 +276,15 @@ def _line_edges(stiffness: Scalar, rows: Sequence[Scalar], steps: Sequence[Scala
 
 
 def _line_cones(cones: list[Cone], motion: tuple, moved: tuple) -> list[Scalar]:
-    def compute(*inputs: Scalar) -> tuple:
+    def compute() -> tuple:
         sums: tuple = (0.0, 0.0, 0.0)
         for cone in cones:
-            at = sp.point_velocity(inputs[6:], cone.point)
+            at = sp.point_velocity(moved, cone.point)
             steps = [sp.dot(axis, at) for axis in (cone.normal, *cone.tangents)]
-            sums = sp.plus(sums, _line_edges(cone.stiffness, cone_rows(cone, inputs[:6]), steps))
+            sums = sp.plus(sums, _line_edges(cone.stiffness, cone_rows(cone, motion), steps))
         return sums
 
-    return when(_any_touching(cones), compute, (*motion, *moved), 3)
+    return when(_any_touching(cones), compute, 3, cones[0].stiffness)
 
 
 def cone_edges(values: Sequence[Scalar]) -> list[Scalar]:
