@@ -68,14 +68,18 @@ def _row_stiffness(weight: Scalar, strength: Scalar) -> Scalar:
     return strength / (weight * (1.0 - strength))
 
 
-def contact_cone(model: Model, contact: Contact, velocity: tuple, friction_scale: Scalar = 1.0) -> Cone:
+def contact_cone(
+    model: Model, contact: Contact, velocity: tuple, friction_scale: Scalar = 1.0, invweight: Scalar | None = None
+) -> Cone:
     """The rows of a contact.
 
     Args:
         velocity: the velocity of the contact's point.
         friction_scale: of this world.
+        invweight: replaces the pair's own.
     """
     pair = contact.pair
+    invweight = pair.invweight if invweight is None else invweight
     stiffness, damping = standard_reference(pair.solref, pair.solimp, pair.safe_timestep)
     violation = sp.sub(contact.distance, pair.margin)
     strength = impedance(pair.solimp, violation)
@@ -83,14 +87,14 @@ def contact_cone(model: Model, contact: Contact, velocity: tuple, friction_scale
     friction = sp.mul(pair.friction, friction_scale)
     if pair.condim == 1:
         tangents: tuple = ()
-        weight = pair.invweight
+        weight = invweight
     else:
         first = sp.scaled(friction, contact.tangent)
         tangents = (first, sp.cross(contact.normal, first))
         squared = sp.mul(friction, friction)
         # MuJoCo makes a pyramid as stiff as the elliptic cone with the regularised friction coefficient.
         regularised = sp.mul(2.0 / model.options.impratio, squared)
-        weight = sp.mul(regularised, sp.fma(squared, pair.invweight, pair.invweight))
+        weight = sp.mul(regularised, sp.fma(squared, invweight, invweight))
     offsets = [sp.fma(damping, sp.dot(contact.normal, velocity), sp.mul(stiffness, strength * violation))]
     offsets += [sp.mul(damping, sp.dot(tangent, velocity)) for tangent in tangents]
     return Cone(

@@ -10,9 +10,9 @@ import drjit as dr
 from slipstream.physics.spatial import Scalar, is_constant
 
 
-def as_arrays(values: Sequence[Scalar], kind: type) -> list[Scalar]:
-    """The same values with constants turned into arrays, so that both sides of a branch agree in type."""
-    return [kind(value) if is_constant(value) else value for value in values]
+def as_array(value: Scalar, like: Scalar) -> Scalar:
+    """A constant as an array of the type of `like`: two literals alone would become float32."""
+    return type(like)(value) if is_constant(value) else value
 
 
 def when(condition: Any, compute: Callable[[], Sequence[Scalar]], count: int, like: Scalar) -> list[Scalar]:
@@ -28,5 +28,5 @@ def when(condition: Any, compute: Callable[[], Sequence[Scalar]], count: int, li
         return list(compute()) if condition else [0.0] * count
     kind = type(like)
     return dr.if_stmt(
-        (), condition, lambda: as_arrays(compute(), kind), lambda: [kind(0.0) for _ in range(count)]
+        (), condition, lambda: [as_array(value, like) for value in compute()], lambda: [kind(0.0) for _ in range(count)]
     )

@@ -1,29 +1,27 @@
 """Contacts between two links that both move.
 
 All pairs are tested; those that touch go into a few slots per world, since a robot touches itself in few
-places at once. A slot couples two branches of the tree, which breaks the sparsity of the Hessian: the solver
-adds slots one after the other on top of the tree's factorisation, with the Woodbury identity.
+places at once. A slot holds which two geoms touch; what they are is then picked from all geoms of the world.
+A slot couples two branches of the tree, which breaks the sparsity of the Hessian: the solver adds slots one
+after the other on top of the tree's factorisation, with the Woodbury identity.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import drjit as dr
 
 from slipstream.physics import spatial as sp
-from slipstream.physics.collision import Contact, default_tangent, nearest_points, segment, surface_contact
+from slipstream.physics.collision import Contact, Segment, default_tangent, nearest_points, segment, surface_contact
 from slipstream.physics.constraints import contact_cone
-from slipstream.physics.control import when
+from slipstream.physics.control import as_array, when
 from slipstream.physics.dynamics import Factors, solve_upward
-from slipstream.physics.kinematics import Motion, Pose
+from slipstream.physics.kinematics import Pose
 from slipstream.physics.model import Model
 from slipstream.physics.pairs import Pair
 from slipstream.physics.spatial import Matrix, Scalar
-
-NUMBERS = 13  # per slot: point 3, normal 3, scaled tangent 3, offsets 3, stiffness
 
 
 @dataclass
@@ -36,36 +34,30 @@ class Slot:
     stiffness: Scalar
 
 
-@dataclass
-class Table:
-    """Slots while they are filled: memory a kernel indexes per world."""
-
-    numbers: Any
-    signs: Any
-    count: Scalar
-
-
 def find_slots(
-    model: Model, where: Pose, moving: Motion, friction_scale: Scalar
-) -> tuple[list[Slot], Scalar | None]:
+    model: Model, where: Pose, qvel: Sequence[Scalar], friction_scale: Scalar
+) -> tuple[list[Slot], Scalar]:
     """Test all pairs of moving geoms.
 
     Returns:
-        The slots, and how many contacts found no free slot (None if no pair can touch).
+        The slots, and how many contacts found no free slot.
     """
     pairs = [pair for pair in model.pairs if not pair.is_external]
     if not pairs:
-        return [], None
-    geoms = {g for pair in pairs for g in (pair.geom1, pair.geom2)}
-    segments = {g: _common_segment(model, where, g) for g in geoms}
-    table = _empty_table(model, where)
-    for pair in pairs:
-        table = _test(model, where, moving, pair, segments, table, friction_scale)
-    slots = [_read_slot(model, where, table, k) for k in range(model.self_contacts)]
-    return slots, dr.maximum(table.count, model.self_contacts) - model.self_contacts
+        return [], 0.0
+    chosen = sorted({g for pair in pairs for g in (pair.geom1, pair.geom2)})
+    segments = {g: _common_segment(model, where, g) for g in chosen}
+    codes: list[Scalar] = [-1.0] * model.self_contacts
+    count = 0.0
+    for index, pair in enumerate(pairs):
+        hit = _touches(model, pair, segments)
+        codes = [dr.select(hit, new, old) for new, old in zip((float(index), *codes), codes)]
+        count = sp.add(count, dr.select(hit, 1.0, 0.0))
+    slots = [_make_slot(model, where, qvel, pairs, segments, code, friction_scale) for code in codes]
+    return slots, sp.maximum(count - float(model.self_contacts), 0.0)
 
 
-def _common_segment(model: Model, where: Pose, g: int) -> tuple:
+def _common_segment(model: Model, where: Pose, g: int) -> Segment:
     """A geom's segment relative to the reference point of the first tree, which slots are kept in."""
     centre, half, squared = segment(where, model.geoms[g])
     return sp.plus(centre, tree_offset(where, model.geoms[g].link)), half, squared
@@ -78,72 +70,122 @@ def tree_offset(where: Pose, link: int) -> tuple:
     return sp.minus(where.origin[link], where.origin[1])
 
 
-def _empty_table(model: Model, where: Pose) -> Table:
-    kind = next(type(x) for axes in where.axes for x in axes if not sp.is_constant(x))
-    unsigned = dr.uint32_array_t(kind)
-    words = 2 * _words(model)
-    return Table(
-        numbers=dr.alloc_local(kind, NUMBERS * model.self_contacts, kind(0.0)),
-        signs=dr.alloc_local(unsigned, words * model.self_contacts, unsigned(0)),
-        count=unsigned(0),
+def _touches(model: Model, pair: Pair, segments: dict[int, Segment]) -> Scalar:
+    nearest1, nearest2 = nearest_points(segments[pair.geom1], segments[pair.geom2])
+    between = sp.minus(nearest2, nearest1)
+    reach = model.geoms[pair.geom1].size[0] + model.geoms[pair.geom2].size[0] + pair.margin
+    return sp.dot(between, between) < reach * reach
+
+
+def _make_slot(
+    model: Model,
+    where: Pose,
+    qvel: Sequence[Scalar],
+    pairs: Sequence[Pair],
+    segments: dict[int, Segment],
+    code: Scalar,
+    friction_scale: Scalar,
+) -> Slot:
+    """A slot with the contact of the pair number `code`; empty where that is -1."""
+    dofs = dividing_dofs(model, pairs)
+    size = len(dofs)
+    used = code >= 0.0
+
+    def compute() -> list[Scalar]:
+        one, two = (_pick_geom(model, pairs, segments, code, side, qvel[0]) for side in (0, 1))
+        nearest1, nearest2 = nearest_points(one.segment, two.segment)
+        between = sp.minus(nearest2, nearest1)
+        point, distance, normal = surface_contact(
+            nearest1, between, sp.dot(between, between), one.radius, two.radius
+        )
+        rows = _rows(model, where, dofs, point, normal, one, two)
+        speeds = [sp.dot(row, [qvel[d] for d in dofs]) for row in rows]
+        friction, offsets, stiffness = _pick_cone(
+            model, pairs, code, distance, speeds, one.weight + two.weight, friction_scale
+        )
+        rows[1:] = [[sp.mul(friction, value) for value in row] for row in rows[1:]]
+        return [*rows[0], *rows[1], *rows[2], *offsets, stiffness]
+
+    flat = when(used, compute, 3 * size + 4, qvel[0])
+    rows: list[list[Scalar]] = [[0.0] * model.nv for _ in range(3)]
+    for k, row in enumerate(rows):
+        for d, value in zip(dofs, flat[k * size : (k + 1) * size]):
+            row[d] = value
+    return Slot(used, rows, flat[3 * size : 3 * size + 3], flat[-1])
+
+
+@dataclass
+class _Picked:
+    """The geom on one side of a slot, in every world its own."""
+
+    segment: Segment
+    radius: Scalar
+    weight: Scalar
+    carried_by: list[Scalar | None]  # by link: a mask of the worlds where that link moves the geom
+
+
+def _pick_geom(
+    model: Model, pairs: Sequence[Pair], segments: dict[int, Segment], code: Scalar, side: int, like: Scalar
+) -> _Picked:
+    geoms = sorted(segments)
+    choices = [
+        (g, [k for k, pair in enumerate(pairs) if (pair.geom1, pair.geom2)[side] == g]) for g in geoms
+    ]
+    masks = [(g, _among(code, numbers)) for g, numbers in choices if numbers]
+
+    def pick(values: dict[int, Scalar]) -> Scalar:
+        result = values[masks[0][0]]
+        if all(sp.is_constant(value) and value == result for value in values.values()):
+            return result
+        for g, mask in masks[1:]:
+            result = dr.select(mask, as_array(values[g], like), as_array(result, like))
+        return result
+
+    centre = tuple(pick({g: segments[g][0][k] for g in geoms}) for k in range(3))
+    half = tuple(pick({g: (segments[g][1] or sp.ZERO3)[k] for g in geoms}) for k in range(3))
+    squared = pick({g: max(segments[g][2], 1e-12) for g in geoms})
+    bodies = {g: model.geoms[g].body for g in geoms}
+    return _Picked(
+        segment=(centre, half, squared),
+        radius=pick({g: model.geoms[g].size[0] for g in geoms}),
+        weight=pick({g: float(model.mujoco.body_invweight0[bodies[g], 0]) for g in geoms}),
+        carried_by=_carried_by(model, masks),
     )
 
 
-def _words(model: Model) -> int:
-    return (model.nv + 31) // 32
+def _among(code: Scalar, numbers: Sequence[int]) -> Scalar:
+    """Whether a code is one of some numbers, as tests for runs of consecutive ones."""
+    result, start = None, numbers[0]
+    for number, following in zip(numbers, (*numbers[1:], -1)):
+        if following == number + 1:
+            continue
+        inside = code == float(start) if start == number else (code >= float(start)) & (code <= float(number))
+        result = inside if result is None else result | inside
+        start = following
+    return result
 
 
-def _test(
-    model: Model, where: Pose, moving: Motion, pair: Pair, segments: dict, table: Table, friction_scale: Scalar
-) -> Table:
-    one, two = segments[pair.geom1], segments[pair.geom2]
-    radius1, radius2 = (model.geoms[g].size[0] for g in (pair.geom1, pair.geom2))
-    nearest1, nearest2 = nearest_points(one, two)
-    between = sp.minus(nearest2, nearest1)
-    squared = sp.dot(between, between)
-    hit = squared < (radius1 + radius2 + pair.margin) ** 2
+def _carried_by(model: Model, masks: Sequence[tuple[int, Scalar]]) -> list[Scalar | None]:
+    carried: list[Scalar | None] = [None] * len(model.links)
 
-    def store(numbers: Any, signs: Any, count: Any, nearest: list, between: list, squared: Scalar) -> tuple:
-        point, distance, normal = surface_contact(tuple(nearest), tuple(between), squared, radius1, radius2)
-        entry = _entry(model, where, moving, pair, point, distance, normal, friction_scale)
-        free = count < model.self_contacts
-        for k, value in enumerate(entry):
-            numbers.write(type(squared)(value), count * NUMBERS + k, free)
-        words = _sign_words(model, pair)
-        for k, word in enumerate(words):
-            signs.write(type(count)(word), count * len(words) + k, free)
-        return numbers, signs, count + 1
+    def also(link: int, mask: Scalar | None) -> None:
+        if mask is not None:
+            old = carried[link]
+            carried[link] = mask if old is None else old | mask
 
-    def skip(numbers: Any, signs: Any, count: Any, *_: Any) -> tuple:
-        return numbers, signs, count
-
-    arguments = (table.numbers, table.signs, table.count, list(nearest1), list(between), squared)
-    return Table(*dr.if_stmt(arguments, hit, store, skip))
+    for g, mask in masks:
+        also(model.geoms[g].link, mask)
+    for link in range(len(model.links) - 1, 0, -1):
+        also(model.links[link].parent, carried[link])
+    return carried
 
 
-def _entry(
-    model: Model, where: Pose, moving: Motion, pair: Pair, point: tuple, distance: Scalar, normal: tuple, friction: Scalar
-) -> tuple:
-    """The numbers of a slot."""
-    speeds = [
-        sp.point_velocity(moving.velocity[link], sp.minus(point, tree_offset(where, link)))
-        for link in (pair.link1, pair.link2)
-    ]
-    contact = Contact(pair, pair.link2, point, distance, normal, default_tangent(normal))
-    cone = contact_cone(model, contact, sp.minus(speeds[1], speeds[0]), friction)
-    if cone.tangents:
-        return (*point, *normal, *cone.tangents[0], *cone.offsets, cone.stiffness)
-    # Without friction all four edges of the pyramid are the normal, and share its stiffness.
-    return (*point, *normal, *sp.ZERO3, cone.offsets[0], 0.0, 0.0, 0.25 * cone.stiffness)
-
-
-def _sign_words(model: Model, pair: Pair) -> list[int]:
-    """Which degrees of freedom move only the second geom, and which only the first, as bits."""
-    moves1, moves2 = (_moving_dofs(model, link) for link in (pair.link1, pair.link2))
-    words = []
-    for dofs in (moves2 - moves1, moves1 - moves2):
-        words += [sum(1 << (d - 32 * w) for d in dofs if d // 32 == w) for w in range(_words(model))]
-    return words
+def dividing_dofs(model: Model, pairs: Sequence[Pair]) -> list[int]:
+    """Degrees of freedom that move only one geom of some pair; the others have empty Jacobian columns."""
+    dividing: set[int] = set()
+    for pair in pairs:
+        dividing |= _moving_dofs(model, pair.link1) ^ _moving_dofs(model, pair.link2)
+    return sorted(dividing)
 
 
 def _moving_dofs(model: Model, link: int) -> set[int]:
@@ -154,30 +196,52 @@ def _moving_dofs(model: Model, link: int) -> set[int]:
     return dofs
 
 
-def _read_slot(model: Model, where: Pose, table: Table, k: int) -> Slot:
-    unsigned = type(table.count)
-    used = table.count > k
-    v = [table.numbers.read(unsigned(NUMBERS * k + i), used) for i in range(NUMBERS)]
-    words = _words(model)
-    bits = [table.signs.read(unsigned(2 * words * k + i), used) for i in range(2 * words)]
+def _rows(
+    model: Model, where: Pose, dofs: Sequence[int], point: tuple, normal: tuple, one: _Picked, two: _Picked
+) -> list[list[Scalar]]:
+    """The Jacobian of the second geom's velocity against the first's: normal and tangents, some dofs."""
+    tangent = default_tangent(normal)
+    axes = (normal, tangent, sp.cross(normal, tangent))
+    links = sorted({model.dofs[d].link for d in dofs})
+    signs = {link: _side(two.carried_by[link]) - _side(one.carried_by[link]) for link in links}
+    points = {root: sp.minus(point, tree_offset(where, root)) for root in {model.links[i].root for i in links}}
+    rows: list[list[Scalar]] = [[], [], []]
+    for d in dofs:
+        link = model.dofs[d].link
+        speed = sp.scaled(signs[link], sp.point_velocity(where.axes[d], points[model.links[link].root]))
+        for row, axis in zip(rows, axes):
+            row.append(sp.dot(axis, speed))
+    return rows
 
-    def rows() -> list[Scalar]:
-        point, normal, tangent = tuple(v[:3]), tuple(v[3:6]), tuple(v[6:9])
-        axes = (normal, tangent, sp.cross(normal, tangent))
-        result: list[list[Scalar]] = [[], [], []]
-        offsets = {link.root: sp.minus(point, tree_offset(where, link.root)) for link in model.links[1:]}
-        for d, dof in enumerate(model.dofs):
-            word, bit = d // 32, 1 << (d % 32)
-            plus, minus = ((bits[word + side * words] & bit) != 0 for side in (0, 1))
-            speed = sp.point_velocity(where.axes[d], offsets[model.links[dof.link].root])
-            for row, axis in zip(result, axes):
-                value = sp.dot(axis, speed)
-                row.append(dr.select(plus, value, dr.select(minus, -value, 0.0)))
-        return [value for row in result for value in row]
 
-    flat = when(used, rows, 3 * model.nv, v[0])
-    nv = model.nv
-    return Slot(used, [flat[i * nv : (i + 1) * nv] for i in range(3)], v[9:12], v[12])
+def _side(mask: Scalar | None) -> Scalar:
+    return 0.0 if mask is None else dr.select(mask, 1.0, 0.0)
+
+
+def _pick_cone(
+    model: Model,
+    pairs: Sequence[Pair],
+    code: Scalar,
+    distance: Scalar,
+    speeds: Sequence[Scalar],
+    weight: Scalar,
+    friction_scale: Scalar,
+) -> tuple[Scalar, list[Scalar], Scalar]:
+    """Friction coefficient, offsets and stiffness of a slot, by the kind of contact its pair has."""
+    kinds: dict[tuple, list[int]] = {}
+    for k, pair in enumerate(pairs):
+        kinds.setdefault((pair.condim, pair.friction, pair.solref, pair.solimp, pair.margin), []).append(k)
+    result: list[Scalar] = []
+    for numbers in kinds.values():
+        contact = Contact(pairs[numbers[0]], 1, sp.ZERO3, distance, (1.0, 0.0, 0.0), (0.0, 1.0, 0.0))
+        cone = contact_cone(model, contact, tuple(speeds), friction_scale, weight)
+        if cone.tangents:
+            values = [cone.tangents[0][1], *cone.offsets, cone.stiffness]
+        else:  # all four edges of the pyramid are the normal, and share its stiffness
+            values = [0.0, cone.offsets[0], 0.0, 0.0, 0.25 * cone.stiffness]
+        mask = _among(code, numbers)
+        result = [dr.select(mask, a, b) for a, b in zip(values, result)] if result else values
+    return result[0], result[1:4], result[4]
 
 
 # In the solver --------------------------------------------------------------------------------------

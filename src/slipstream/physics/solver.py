@@ -42,7 +42,7 @@ class Problem:
     rows: list[Row]
     cones: dict[int, list[Cone]]  # by link
     slots: list[Slot]
-    dropped: Scalar | None  # contacts between moving links that found no slot
+    dropped: Scalar  # contacts between moving links that found no slot
 
     @property
     def constrained(self) -> bool:

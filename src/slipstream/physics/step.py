@@ -82,7 +82,7 @@ def build_problem(
     for contact in external_contacts(model, where):
         velocity = sp.point_velocity(moving.velocity[contact.link], contact.point)
         cones.setdefault(contact.link, []).append(contact_cone(model, contact, velocity, parameters.friction))
-    slots, dropped = find_slots(model, where, moving, parameters.friction)
+    slots, dropped = find_slots(model, where, qvel, parameters.friction)
     return Problem(model, where, mass, force, joint_rows(model, qpos, qvel), cones, slots, dropped)
 
 
