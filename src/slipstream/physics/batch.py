@@ -61,13 +61,14 @@ class Batch:
 
     def set_state(self, qpos: Any, qvel: Any, qacc: Any | None = None) -> None:
         """Set qpos [nq, num_worlds], qvel [nv, num_worlds] and, optionally, where the solver starts."""
-        nv = self.model.nv
+        model, worlds = self.model, self.num_worlds
         self.state = State(
-            self._columns(qpos, self.model.nq, "qpos"),
-            self._columns(qvel, nv, "qvel"),
-            self._columns(np.zeros((nv, self.num_worlds)) if qacc is None else qacc, nv, "qacc"),
+            self._columns(qpos, model.nq, "qpos"),
+            self._columns(qvel, model.nv, "qvel"),
+            self._columns(np.zeros((model.nv, worlds)) if qacc is None else qacc, model.nv, "qacc"),
+            self._columns(np.zeros((len(model.touch), worlds)), len(model.touch), "touch"),
+            self._columns(np.zeros((1, worlds)), 1, "dropped")[0],
         )
-        dr.eval(self.state.qpos, self.state.qvel, self.state.qacc)
 
     def get_state(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """qpos [nq, num_worlds], qvel [nv, num_worlds] and qacc [nv, num_worlds]."""
@@ -94,7 +95,7 @@ class Batch:
         bad = is_bad(new)
         qpos = [dr.select(bad, self.kind(q0), q) for q0, q in zip(self.model.qpos0, new.qpos)]
         qvel, qacc = ([dr.select(bad, self.kind(0.0), v) for v in part] for part in (new.qvel, new.qacc))
-        return State(qpos, qvel, qacc), resets + dr.select(bad, type(resets)(1), type(resets)(0))
+        return State(qpos, qvel, qacc, new.touch, new.dropped), resets + dr.select(bad, type(resets)(1), type(resets)(0))
 
     def _columns(self, values: Any, count: int, name: str) -> list[Any]:
         values = np.asarray(values, float)

@@ -5,7 +5,7 @@ Each of these acts on a single link, which is why the Hessian of the solver keep
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import drjit as dr
@@ -13,8 +13,10 @@ import drjit as dr
 from slipstream.physics import spatial as sp
 from slipstream.physics.kinematics import Pose
 from slipstream.physics.model import Geom, Model
-from slipstream.physics.pairs import BOX, CAPSULE, HFIELD, PLANE, SPHERE, Pair
+from slipstream.physics.pairs import CAPSULE, HFIELD, PLANE, SPHERE, Pair
 from slipstream.physics.spatial import Scalar
+from slipstream.physics.terrain import Terrain, distance_to_terrain
+from slipstream.physics.unsupported import ModelError
 
 
 @dataclass
@@ -33,17 +35,15 @@ class Contact:
     tangent: tuple
 
 
-def external_contacts(model: Model, where: Pose, terrain: "Terrain | None" = None) -> list[Contact]:
+def external_contacts(model: Model, where: Pose, terrain: Terrain | None) -> list[Contact]:
     """All contacts that may exist with what does not move, whatever their distance."""
     contacts: list[Contact] = []
     for pair in model.pairs:
         if not pair.is_external:
             continue
-        first, second = pair.kinds
-        if first == PLANE:
+        if pair.kinds[0] == PLANE:
             contacts += _plane_contacts(model, where, pair)
-        elif first == HFIELD:
-            assert terrain is not None
+        elif pair.kinds[0] == HFIELD:
             contacts += _terrain_contacts(model, where, pair, terrain)
         else:
             contacts.append(_round_contact(model, where, pair))
@@ -117,7 +117,7 @@ def capsule_ends(where: Pose, geom: Geom) -> list[tuple]:
     return ends
 
 
-def _lower_corners(where: Pose, geom: Geom, height) -> list[tuple]:
+def _lower_corners(where: Pose, geom: Geom, height: Callable[[tuple], Scalar]) -> list[tuple]:
     """The four corners of a box on the side of the floor: of two opposite corners, always the lower one."""
     centre, rotation = geom_pose(where, geom)
     x, y, z = (sp.scaled(size, sp.column(rotation, k)) for k, size in enumerate(geom.size))
@@ -191,16 +191,38 @@ def nearest_points(one: Segment, two: Segment) -> tuple[tuple, tuple]:
     return sp.scaled(x1, h1, c1), sp.scaled(x2, h2, c2)
 
 
-@dataclass
-class Terrain:
-    """A height field in a kernel: its numbers in one array, looked up where a geom is."""
+def geom_distance(model: Model, where: Pose, geom1: int, geom2: int) -> Scalar:
+    """The distance between the surfaces of two spheres or capsules, negative where they overlap."""
+    geoms = [model.geoms[g] for g in (geom1, geom2)]
+    for geom in geoms:
+        if geom.kind not in (SPHERE, CAPSULE):
+            raise ModelError(f"geom {geom.name!r} is neither a sphere nor a capsule.")
+    segments = [segment(where, geom) for geom in geoms]
+    centre, half, squared = segments[1]
+    apart = sp.minus(where.origin[geoms[1].link], where.origin[geoms[0].link])
+    nearest1, nearest2 = nearest_points(segments[0], (sp.plus(centre, apart), half, squared))
+    between = sp.minus(nearest2, nearest1)
+    return dr.sqrt(sp.dot(between, between)) - (geoms[0].size[0] + geoms[1].size[0])
 
-    model_field: object
-    heights: Scalar  # [rows * columns]
 
-
-def _terrain_contacts(model: Model, where: Pose, pair: Pair, terrain: Terrain) -> list[Contact]:
-    raise NotImplementedError
-
-
-__all__: Sequence[str] = ["BOX", "Contact", "Terrain", "external_contacts"]
+def _terrain_contacts(model: Model, where: Pose, pair: Pair, terrain: Terrain | None) -> list[Contact]:
+    if terrain is None:
+        raise ModelError("This model stands on a height field: pass Parameters(terrain=make_terrain(...)).")
+    geom = model.geoms[pair.geom2]
+    measure = distance_to_terrain(model, terrain)
+    if geom.kind == SPHERE:
+        points, radius = [sp.rotate(where.rotation[geom.link], geom.pos, where.position[geom.link])], geom.size[0]
+    elif geom.kind == CAPSULE:
+        points, radius = capsule_ends(where, geom), geom.size[0]
+    else:
+        points, radius = _lower_corners(where, geom, lambda corner: corner[2]), 0.0
+    contacts = []
+    for centre in points:
+        over, normal = measure(centre, where.origin[geom.link])
+        distance = sp.add(over, -radius)
+        point = sp.scaled(sp.sub(-radius, sp.mul(0.5, distance)), normal, centre)
+        tangent = (
+            aligned_tangent(normal, capsule_axis(where, geom)) if geom.kind == CAPSULE else default_tangent(normal)
+        )
+        contacts.append(Contact(pair, geom.link, point, distance, normal, tangent))
+    return contacts

@@ -35,6 +35,7 @@ class Cone:
     """A contact's rows: one normal row (condim 1), or the four edges normal +- tangent of a pyramid."""
 
     link: int
+    geom: int  # the one on the link
     point: tuple
     normal: tuple
     tangents: tuple  # scaled by the friction coefficient; empty without friction
@@ -99,6 +100,7 @@ def contact_cone(
     offsets += [sp.mul(damping, sp.dot(tangent, velocity)) for tangent in tangents]
     return Cone(
         link=contact.link,
+        geom=pair.geom1 if pair.link2 == 0 else pair.geom2,
         point=contact.point,
         normal=contact.normal,
         tangents=tangents,

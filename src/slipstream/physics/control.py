@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import fields
+from typing import Any, TypeVar
 
 import drjit as dr
 
@@ -30,3 +31,34 @@ def when(condition: Any, compute: Callable[[], Sequence[Scalar]], count: int, li
     return dr.if_stmt(
         (), condition, lambda: [as_array(value, like) for value in compute()], lambda: [kind(0.0) for _ in range(count)]
     )
+
+
+S = TypeVar("S")
+
+
+def repeat(count: int, body: Callable[[S, Scalar], S], state: S, like: Scalar) -> S:
+    """`state = body(state, index)` for index 0 to count - 1, as one loop in the kernel.
+
+    Args:
+        state: a dataclass of scalars and lists of scalars.
+        like: any scalar of the worlds, for its type.
+    """
+    kind: Any = type(state)
+    names = [f.name for f in fields(kind)]
+    if count == 1 or isinstance(like, float):
+        for index in range(count):
+            state = body(state, index)
+        return state
+    unsigned = dr.uint32_array_t(type(like))
+
+    def once(index: Scalar, *parts: Any) -> tuple:
+        new = body(kind(**dict(zip(names, parts))), index)
+        return index + 1, *(_arrays(getattr(new, name), like) for name in names)
+
+    start = (unsigned(0), *(_arrays(getattr(state, name), like) for name in names))
+    _, *parts = dr.while_loop(start, lambda index, *_: index < count, once)
+    return kind(**dict(zip(names, parts)))
+
+
+def _arrays(part: Any, like: Scalar) -> Any:
+    return [as_array(value, like) for value in part] if isinstance(part, list) else as_array(part, like)

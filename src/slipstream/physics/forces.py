@@ -32,6 +32,22 @@ def _actuator_force(
     return sp.clip(force, *actuator.force_range)
 
 
+def actuator_damping(
+    model: Model, qpos: Sequence[Scalar], qvel: Sequence[Scalar], ctrl: Sequence[Scalar]
+) -> list[Scalar]:
+    """How fast actuator forces fall with the velocity, by degree of freedom; zero where a force is clamped."""
+    result: list[Scalar] = [0.0] * model.nv
+    forces = actuator_forces(model, qpos, qvel, ctrl)
+    for actuator, force, u in zip(model.actuators, forces, ctrl):
+        d = model.joints[actuator.joint].dof
+        slope = sp.fma(actuator.gain[2], sp.clip(u, *actuator.ctrl_range), actuator.bias[2])
+        low, high = actuator.force_range
+        if math.isfinite(low) and not (sp.is_constant(slope) and slope == 0.0):
+            slope = dr.select((force <= low) | (force >= high), 0.0, slope)
+        result[d] = sp.fma(-(actuator.gear**2), slope, result[d])
+    return result
+
+
 def actuation(model: Model, forces: Sequence[Scalar]) -> list[Scalar]:
     """MuJoCo's qfrc_actuator: nv scalars."""
     result: list[Scalar] = [0.0] * model.nv

@@ -8,7 +8,8 @@ world with everything fixed to it. Degrees of freedom, joints, geoms and actuato
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -152,6 +153,7 @@ class Model:
     height_field: HeightField | None
     self_contacts: int
     newton_iterations: int
+    touch: tuple[tuple[int, ...], ...]  # geoms of each touch sensor
     nq: int
     nv: int
     nu: int
@@ -193,7 +195,8 @@ def load(
     integrator: Integrator | None = None,
     timestep: float | None = None,
     self_collision: bool = True,
-    self_contacts: int = 4,
+    self_contacts: int = 6,
+    touch: Sequence[str] = (),
     newton_iterations: int = 12,
 ) -> Model:
     """Read a model and specialise it.
@@ -204,7 +207,8 @@ def load(
         timestep: replaces the model's own, in seconds.
         self_collision: whether moving geoms collide with each other, or only with what is fixed.
         self_contacts: how many such contacts a world can have at once. Further ones are left out, and
-            counted (see `Diagnostics`).
+            counted in `State.dropped`.
+        touch: names of geoms (or of bodies, for all their geoms) whose contact forces `State.touch` reports.
         newton_iterations: the bound on the iterations of the constraint solver.
 
     Raises:
@@ -218,7 +222,7 @@ def load(
         raise ModelError(f"timestep must be positive, got {timestep}.")
     if newton_iterations < 1 or self_contacts < 0:
         raise ModelError("newton_iterations must be at least 1 and self_contacts at least 0.")
-    refuse_unsupported(m, any_integrator=integrator is not None)
+    refuse_unsupported(m, integrator)
     options = _options(m, integrator, timestep)
     bodies, links, joints = _tree(m)
     pairs = find_pairs(m, safe_timestep=options.timestep if options.safe_reference else 0.0)
@@ -237,6 +241,7 @@ def load(
         height_field=find_height_field(m, pairs),
         self_contacts=self_contacts,
         newton_iterations=newton_iterations,
+        touch=tuple(_touch_geoms(m, name) for name in touch),
         nq=int(m.nq),
         nv=int(m.nv),
         nu=int(m.nu),
@@ -244,11 +249,12 @@ def load(
     )
 
 
-def with_height_field(model: Model, heights: np.ndarray) -> Model:
-    """The same model over another terrain: heights [rows, columns], in metres above the field's base."""
-    if model.height_field is None:
-        raise ModelError("The model has no height field; give it an <hfield> asset and a geom that uses it.")
-    return replace(model, height_field=model.height_field.with_heights(heights))
+def _touch_geoms(m: mujoco.MjModel, name: str) -> tuple[int, ...]:
+    geom = mujoco.mj_name2id(m, mujoco.mjtObj.mjOBJ_GEOM, name)
+    body = mujoco.mj_name2id(m, mujoco.mjtObj.mjOBJ_BODY, name)
+    if geom < 0 and body < 0:
+        raise ModelError(f"touch: the model has no geom or body named {name!r}.")
+    return (geom,) if geom >= 0 else tuple(g for g in range(m.ngeom) if m.geom_bodyid[g] == body)
 
 
 def _floats(values: Any) -> Floats:

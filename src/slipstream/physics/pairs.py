@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import mujoco
 import numpy as np
@@ -56,14 +56,6 @@ class HeightField:
     pos: tuple[float, float, float]
     size: tuple[float, float]
     heights: np.ndarray = field(repr=False)
-
-    def with_heights(self, heights: np.ndarray) -> HeightField:
-        heights = np.ascontiguousarray(heights, np.float32)
-        if heights.shape != self.heights.shape:
-            raise ModelError(f"The height field is {self.heights.shape}, got heights of shape {heights.shape}.")
-        if not np.isfinite(heights).all():
-            raise ModelError("A height of the terrain is not finite.")
-        return replace(self, heights=heights)
 
 
 def standard_reference(

@@ -32,6 +32,13 @@ class Slot:
     rows: list[list[Scalar]]  # Jacobian: normal and two scaled tangents, nv each
     offsets: list[Scalar]
     stiffness: Scalar
+    code: Scalar  # number of the pair
+    pairs: Sequence[Pair]
+
+    def has_any(self, geoms: Sequence[int]) -> Scalar:
+        """A mask of the worlds where one of these geoms takes part in the contact."""
+        numbers = [k for k, pair in enumerate(self.pairs) if pair.geom1 in geoms or pair.geom2 in geoms]
+        return _among(self.code, numbers) if numbers else self.used & ~self.used
 
 
 def find_slots(
@@ -111,7 +118,7 @@ def _make_slot(
     for k, row in enumerate(rows):
         for d, value in zip(dofs, flat[k * size : (k + 1) * size]):
             row[d] = value
-    return Slot(used, rows, flat[3 * size : 3 * size + 3], flat[-1])
+    return Slot(used, rows, flat[3 * size : 3 * size + 3], flat[-1], code, pairs)
 
 
 @dataclass

@@ -79,6 +79,30 @@ def _loop_start(values: Sequence[Scalar]) -> tuple:
     return dr.mask_t(values[0])(True) | going, dr.int32_array_t(type(values[0]))(0)
 
 
+def touch_forces(problem: Problem, acceleration: Sequence[Scalar]) -> list[Scalar]:
+    """The normal contact force on each of the model's touch sensors."""
+    model = problem.model
+    forces: list[Scalar] = [0.0] * len(model.touch)
+    if not forces:
+        return forces
+    motions = link_motions(model, problem.where, acceleration)
+    for index, geoms in enumerate(model.touch):
+        for link, cones in problem.cones.items():
+            for cone in cones:
+                if cone.geom in geoms:
+                    push = pyramid_push(cone.stiffness, cone_rows(cone, motions[link]))
+                    forces[index] = sp.add(forces[index], push)
+        for slot in problem.slots:
+            push = pyramid_push(slot.stiffness, slot_components(slot, acceleration, True))
+            forces[index] = sp.add(forces[index], dr.select(slot.has_any(geoms), push, 0.0))
+    return forces
+
+
+def pyramid_push(stiffness: Scalar, rows: Sequence[Scalar]) -> Scalar:
+    """The normal force of a contact: the sum over the edges of its pyramid."""
+    return sp.mul(stiffness, sp.sum_of(-sp.minimum(x, 0.0) for x in cone_edges(rows)))
+
+
 def newton_step(problem: Problem, acceleration: list[Scalar]) -> tuple[list[Scalar], Scalar]:
     """One iteration.
 

@@ -12,40 +12,47 @@ class ModelError(ValueError):
     """A model that is broken or asks for something this engine does not simulate."""
 
 
-def refuse_unsupported(m: mujoco.MjModel, *, any_integrator: bool = False) -> None:
+def refuse_unsupported(m: mujoco.MjModel, integrator: str | None = None) -> None:
     """Raise a `ModelError` that lists everything in the model that is not simulated.
 
     Args:
-        any_integrator: the caller replaces the model's integrator, so that it does not matter.
+        integrator: what the caller replaces the model's integrator with.
     """
-    problems = list(unsupported(m, any_integrator=any_integrator))
+    problems = list(unsupported(m, integrator))
     if problems:
         raise ModelError("This model cannot be simulated:\n  " + "\n  ".join(problems))
 
 
-def unsupported(m: mujoco.MjModel, *, any_integrator: bool = False) -> Iterator[str]:
+def unsupported(m: mujoco.MjModel, integrator: str | None = None) -> Iterator[str]:
     """Everything in the model that is not simulated, one line each."""
     if m.nv == 0:
         yield "<worldbody>: no body has a joint, so there is nothing to simulate."
-    yield from _options(m, any_integrator)
+    yield from _integrator(m, integrator or mujoco.mjtIntegrator(m.opt.integrator).name.removeprefix("mjINT_").lower())
+    yield from _options(m)
     yield from _elements(m)
     yield from _joints(m)
     yield from _tendons(m)
     yield from _actuators(m)
 
 
-def _options(m: mujoco.MjModel, any_integrator: bool) -> Iterator[str]:
-    supported = {
-        int(i)
-        for i in (
-            mujoco.mjtIntegrator.mjINT_EULER,
-            mujoco.mjtIntegrator.mjINT_RK4,
-            mujoco.mjtIntegrator.mjINT_IMPLICITFAST,
-        )
-    }
-    if not any_integrator and m.opt.integrator not in supported:
-        name = mujoco.mjtIntegrator(m.opt.integrator).name.removeprefix("mjINT_").lower()
+def _integrator(m: mujoco.MjModel, name: str) -> Iterator[str]:
+    if name not in ("euler", "rk4", "implicitfast"):
         yield f"<option integrator={name!r}>: use Euler, RK4 or implicitfast (load(..., integrator='euler'))."
+    if name != "implicitfast":
+        return
+    if m.opt.density > 0 or m.opt.viscosity > 0:
+        yield "<option integrator='implicitfast'>: not together with fluid forces (density, viscosity)."
+    for j in range(m.njnt):
+        body = int(m.jnt_bodyid[j])
+        alone = not any(m.body_jntnum[b] and m.body_rootid[b] == body for b in range(m.nbody) if b != body)
+        if m.jnt_type[j] == int(mujoco.mjtJoint.mjJNT_FREE) and alone:
+            yield (
+                f"<freejoint> of body {m.body(body).name!r}: implicitfast does not simulate free bodies without "
+                "further joints; use integrator='euler' or 'rk4'."
+            )
+
+
+def _options(m: mujoco.MjModel) -> Iterator[str]:
     if m.opt.cone == int(mujoco.mjtCone.mjCONE_ELLIPTIC):
         yield "<option cone='elliptic'>: only pyramidal friction cones are simulated."
     if m.opt.noslip_iterations > 0:
