@@ -88,10 +88,12 @@ class Batch:
         Args:
             ctrl: from `controls`, or nu Dr.Jit arrays.
         """
-        self.state, self.resets = self._advance(self.state, list(ctrl), self.resets)
+        self.state, self.resets = self._advance(self.state, list(ctrl), self.parameters, self.resets)
 
-    def _advance_traced(self, state: State, ctrl: list[Any], resets: Any) -> tuple[State, Any]:
-        new = step(self.model, state, ctrl, substeps=self.substeps, parameters=self.parameters)
+    def _advance_traced(
+        self, state: State, ctrl: list[Any], parameters: Parameters, resets: Any
+    ) -> tuple[State, Any]:
+        new = step(self.model, state, ctrl, substeps=self.substeps, parameters=parameters)
         bad = is_bad(new)
         qpos = [dr.select(bad, self.kind(q0), q) for q0, q in zip(self.model.qpos0, new.qpos)]
         qvel, qacc = ([dr.select(bad, self.kind(0.0), v) for v in part] for part in (new.qvel, new.qacc))

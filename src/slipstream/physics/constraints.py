@@ -14,7 +14,8 @@ import drjit as dr
 from slipstream.physics import spatial as sp
 from slipstream.physics.collision import Contact
 from slipstream.physics.kinematics import unit_quaternion
-from slipstream.physics.model import Joint, Model
+from slipstream.physics.control import as_array
+from slipstream.physics.model import Joint, Model, Tendon
 from slipstream.physics.pairs import LARGEST_IMPEDANCE, SMALLEST_IMPEDANCE, standard_reference
 from slipstream.physics.spatial import Scalar
 
@@ -111,48 +112,72 @@ def contact_cone(
 
 
 def joint_rows(model: Model, qpos: Sequence[Scalar], qvel: Sequence[Scalar]) -> list[Row]:
-    """Joint limits and dry friction."""
-    rows = [row for joint in model.joints if joint.limited for row in _limit_rows(model, joint, qpos, qvel)]
-    safe = model.options.timestep if model.options.safe_reference else 0.0
+    """Limits of joints and tendons, and dry friction."""
+    rows = [row for joint in model.joints if joint.limited for row in _joint_limits(model, joint, qpos, qvel)]
+    for tendon in model.tendons:
+        length = sp.dot(tendon.coefficients, [qpos[q] for q in tendon.coordinates])
+        rows += _interval(model, tendon, tendon.dofs, tendon.coefficients, tendon.invweight, length, qvel)
     for d, dof in enumerate(model.dofs):
         if dof.friction_loss > 0:
-            _, damping = standard_reference(dof.solref, dof.solimp, safe)
-            strength = impedance(dof.solimp, 0.0)
-            weight = _row_stiffness(dof.invweight, strength)
-            rows.append(Row((d,), (1.0,), damping * qvel[d], weight, dof.friction_loss))
+            _, damping = standard_reference(dof.solref, dof.solimp, _safe_timestep(model))
+            stiffness = _row_stiffness(dof.invweight, impedance(dof.solimp, 0.0))
+            rows.append(Row((d,), (1.0,), damping * qvel[d], stiffness, dof.friction_loss))
     return rows
 
 
-def _limit_rows(model: Model, joint: Joint, qpos: Sequence[Scalar], qvel: Sequence[Scalar]) -> list[Row]:
-    if joint.kind == "ball":
-        rotation = sp.quaternion_rotation_vector(unit_quaternion(qpos, joint.qpos))
-        angle = dr.sqrt(sp.dot(rotation, rotation))
-        axis = sp.scaled(1.0 / sp.maximum(angle, 1e-12), rotation)
-        distance = max(joint.range) - angle
-        return [_limit_row(model, joint, sp.negative(axis), distance, qvel)]
-    low, high = joint.range
-    q = qpos[joint.qpos]
-    below, above = q - low, high - q
-    if high - low > 2.0 * joint.margin:  # only one of the two can be active
+def _safe_timestep(model: Model) -> float:
+    return model.options.timestep if model.options.safe_reference else 0.0
+
+
+def _joint_limits(model: Model, joint: Joint, qpos: Sequence[Scalar], qvel: Sequence[Scalar]) -> list[Row]:
+    weight = model.dofs[joint.dof].invweight
+    if joint.kind != "ball":
+        return _interval(model, joint, (joint.dof,), (1.0,), weight, qpos[joint.qpos], qvel)
+    rotation = sp.quaternion_rotation_vector(unit_quaternion(qpos, joint.qpos))
+    angle = dr.sqrt(sp.dot(rotation, rotation))
+    inward = sp.scaled(-1.0 / sp.maximum(angle, 1e-12), rotation)
+    return [_limit(model, joint, tuple(joint.dofs), inward, weight, max(joint.range) - angle, qvel)]
+
+
+def _interval(
+    model: Model,
+    limit: Joint | Tendon,
+    dofs: tuple[int, ...],
+    direction: tuple,
+    weight: float,
+    length: Scalar,
+    qvel: Sequence[Scalar],
+) -> list[Row]:
+    """The rows that keep a length in its range: one where only one end can be reached at a time."""
+    low, high = limit.range
+    below, above = length - low, high - length
+    if high - low > 2.0 * limit.margin:
         lower = below < above
-        side = dr.select(lower, 1.0, -1.0)
-        return [_limit_row(model, joint, (side,), dr.select(lower, below, above), qvel)]
+        side = dr.select(lower, as_array(1.0, length), as_array(-1.0, length))
+        distance = dr.select(lower, below, above)
+        return [_limit(model, limit, dofs, sp.scaled(side, direction), weight, distance, qvel)]
     return [
-        _limit_row(model, joint, (1.0,), below, qvel),
-        _limit_row(model, joint, (-1.0,), above, qvel),
+        _limit(model, limit, dofs, direction, weight, below, qvel),
+        _limit(model, limit, dofs, sp.negative(direction), weight, above, qvel),
     ]
 
 
-def _limit_row(model: Model, joint: Joint, direction: tuple, distance: Scalar, qvel: Sequence[Scalar]) -> Row:
-    safe = model.options.timestep if model.options.safe_reference else 0.0
-    stiffness, damping = standard_reference(joint.solref, joint.solimp, safe)
-    violation = sp.sub(distance, joint.margin)
-    strength = impedance(joint.solimp, violation)
-    dofs = tuple(joint.dofs)
+def _limit(
+    model: Model,
+    limit: Joint | Tendon,
+    dofs: tuple[int, ...],
+    direction: tuple,
+    weight: float,
+    distance: Scalar,
+    qvel: Sequence[Scalar],
+) -> Row:
+    stiffness, damping = standard_reference(limit.solref, limit.solimp, _safe_timestep(model))
+    violation = sp.sub(distance, limit.margin)
+    strength = impedance(limit.solimp, violation)
     speed = sp.dot(direction, [qvel[d] for d in dofs])
     return Row(
         dofs=dofs,
         direction=direction,
         offset=sp.fma(damping, speed, stiffness * strength * violation),
-        stiffness=dr.select(violation < 0.0, _row_stiffness(model.dofs[joint.dof].invweight, strength), 0.0),
+        stiffness=dr.select(violation < 0.0, _row_stiffness(weight, strength), 0.0),
     )

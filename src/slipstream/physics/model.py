@@ -17,7 +17,7 @@ import mujoco
 import numpy as np
 
 from slipstream.physics.pairs import HeightField, Pair, find_height_field, find_pairs
-from slipstream.physics.unsupported import ModelError, refuse_unsupported
+from slipstream.physics.unsupported import ModelError, refuse_unsupported, tendon_dofs
 
 Integrator = Literal["euler", "rk4", "implicitfast"]
 JointKind = Literal["free", "ball", "slide", "hinge"]
@@ -112,6 +112,20 @@ class Geom:
 
 
 @dataclass(frozen=True)
+class Tendon:
+    """A limited combination of joints along one branch of the tree."""
+
+    dofs: tuple[int, ...]  # from the root outwards
+    coordinates: tuple[int, ...]  # their addresses in qpos
+    coefficients: Floats
+    range: Floats
+    margin: float
+    solref: Floats
+    solimp: Floats
+    invweight: float
+
+
+@dataclass(frozen=True)
 class Actuator:
     """force = gain . (1, length, velocity) * ctrl + bias . (1, length, velocity), clamped."""
 
@@ -148,6 +162,7 @@ class Model:
     joints: tuple[Joint, ...]
     dofs: tuple[Dof, ...]
     geoms: tuple[Geom, ...]
+    tendons: tuple[Tendon, ...]
     actuators: tuple[Actuator, ...]
     pairs: tuple[Pair, ...]
     height_field: HeightField | None
@@ -236,6 +251,7 @@ def load(
         joints=joints,
         dofs=_dofs(m, links),
         geoms=_geoms(m, bodies),
+        tendons=_tendons(m),
         actuators=_actuators(m),
         pairs=tuple(pairs),
         height_field=find_height_field(m, pairs),
@@ -431,6 +447,30 @@ def _geoms(m: mujoco.MjModel, bodies: tuple[Body, ...]) -> tuple[Geom, ...]:
             )
         )
     return tuple(geoms)
+
+
+def _tendons(m: mujoco.MjModel) -> tuple[Tendon, ...]:
+    bit = mujoco.mjtDisableBit
+    if _disabled(m, bit.mjDSBL_LIMIT) or _disabled(m, bit.mjDSBL_CONSTRAINT):
+        return ()
+    tendons = []
+    for t in range(m.ntendon):
+        dofs = tendon_dofs(m, t) if m.tendon_limited[t] else None
+        if dofs:
+            order = sorted(dofs)
+            tendons.append(
+                Tendon(
+                    dofs=tuple(order),
+                    coordinates=tuple(int(m.jnt_qposadr[m.dof_jntid[d]]) for d in order),
+                    coefficients=tuple(dofs[d] for d in order),
+                    range=_floats(m.tendon_range[t]),
+                    margin=float(m.tendon_margin[t]),
+                    solref=_floats(m.tendon_solref_lim[t]),
+                    solimp=_floats(m.tendon_solimp_lim[t]),
+                    invweight=float(m.tendon_invweight0[t]),
+                )
+            )
+    return tuple(tendons)
 
 
 def _actuators(m: mujoco.MjModel) -> tuple[Actuator, ...]:

@@ -142,7 +142,7 @@ def _pick_geom(
 
     def pick(values: dict[int, Scalar]) -> Scalar:
         result = values[masks[0][0]]
-        if all(sp.is_constant(value) and value == result for value in values.values()):
+        if all(map(sp.is_constant, values.values())) and len(set(values.values())) == 1:
             return result
         for g, mask in masks[1:]:
             result = dr.select(mask, as_array(values[g], like), as_array(result, like))

@@ -156,8 +156,7 @@ def _add_row(row: Row, acceleration: Sequence[Scalar], gradient: list[Scalar], h
         gradient[d] = sp.fma(row.direction[k], push, gradient[d])
         along = sp.mul(row.direction[k], stiffness)
         for j, e in enumerate(row.dofs[: k + 1]):
-            product = stiffness if len(row.dofs) == 1 else sp.mul(along, row.direction[j])
-            hessian[d, e] = sp.add(hessian[d, e], product)
+            hessian[d, e] = sp.fma(along, row.direction[j], hessian[d, e])
 
 
 def row_force(row: Row, x: Scalar) -> tuple[Scalar, Scalar]:

@@ -101,12 +101,39 @@ def _joints(m: mujoco.MjModel) -> Iterator[str]:
 
 
 def _tendons(m: mujoco.MjModel) -> Iterator[str]:
-    """A tendon that only measures is harmless; one that acts is not simulated."""
-    acts = ("limited", "stiffness", "damping", "frictionloss", "armature", "actfrclimited", "stiffnesspoly", "dampingpoly")
+    """A tendon may measure, and may be limited if it follows one branch of the tree; nothing else."""
+    acts = ("stiffness", "damping", "frictionloss", "armature", "actfrclimited", "stiffnesspoly", "dampingpoly")
     for t in range(m.ntendon):
+        label = f"<tendon name={m.tendon(t).name!r}"
         for attribute in acts:
             if np.any(getattr(m, f"tendon_{attribute}")[t]):
-                yield f"<tendon name={m.tendon(t).name!r} {attribute}>: acting tendons are not simulated."
+                yield f"{label} {attribute}>: not simulated; only limits of fixed tendons are."
+        if m.tendon_limited[t]:
+            dofs = tendon_dofs(m, t)
+            if dofs is None:
+                yield f"{label} limited='true'>: only fixed tendons over hinge and slide joints are simulated."
+            elif not _on_one_branch(m, sorted(dofs)):
+                yield f"{label} limited='true'>: its joints must follow one branch of the tree."
+
+
+def tendon_dofs(m: mujoco.MjModel, t: int) -> dict[int, float] | None:
+    """Degrees of freedom and coefficients of a fixed tendon; None for what is not one."""
+    first, count = int(m.tendon_adr[t]), int(m.tendon_num[t])
+    scalar = (int(mujoco.mjtJoint.mjJNT_HINGE), int(mujoco.mjtJoint.mjJNT_SLIDE))
+    dofs: dict[int, float] = {}
+    for w in range(first, first + count):
+        if m.wrap_type[w] != int(mujoco.mjtWrap.mjWRAP_JOINT) or m.jnt_type[m.wrap_objid[w]] not in scalar:
+            return None
+        dofs[int(m.jnt_dofadr[m.wrap_objid[w]])] = float(m.wrap_prm[w])
+    return dofs
+
+
+def _on_one_branch(m: mujoco.MjModel, dofs: list[int]) -> bool:
+    above, d = set(), dofs[-1]
+    while d >= 0:
+        above.add(d)
+        d = int(m.dof_parentid[d])
+    return above.issuperset(dofs)
 
 
 def _actuators(m: mujoco.MjModel) -> Iterator[str]:
