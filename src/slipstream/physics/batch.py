@@ -40,6 +40,8 @@ class Batch:
         types = arrays.array_types(backend)
         if not types.compiled:
             raise ValueError("A Batch needs a compiled backend; on 'scalar' call `physics.step` with floats.")
+        if model.height_field is not None and (parameters is None or parameters.terrain is None):
+            raise ModelError("This model stands on a height field: pass Parameters(terrain=make_terrain(...)).")
         self.model, self.num_worlds, self.substeps = model, num_worlds, substeps
         self.kind = types.module.Float64 if double else types.Float
         self.parameters = parameters or Parameters()

@@ -67,7 +67,7 @@ def _power(x: Scalar, power: float) -> Scalar:
 
 def _row_stiffness(weight: Scalar, strength: Scalar) -> Scalar:
     """1 / R with R = (1 - d) / d * weight."""
-    return strength / (weight * (1.0 - strength))
+    return strength / (sp.maximum(weight, 1e-15) * (1.0 - strength))
 
 
 def contact_cone(

@@ -8,12 +8,12 @@ from typing import Any, TypeVar
 
 import drjit as dr
 
-from slipstream.physics.spatial import Scalar, is_constant
+from slipstream.physics.spatial import Scalar
 
 
 def as_array(value: Scalar, like: Scalar) -> Scalar:
-    """A constant as an array of the type of `like`: two literals alone would become float32."""
-    return type(like)(value) if is_constant(value) else value
+    """A value in the type of `like`. Two literals chosen between would otherwise become float32 arrays."""
+    return value if type(value) is type(like) else type(like)(value)
 
 
 def when(condition: Any, compute: Callable[[], Sequence[Scalar]], count: int, like: Scalar) -> list[Scalar]:

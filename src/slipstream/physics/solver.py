@@ -18,7 +18,7 @@ import drjit as dr
 
 from slipstream.physics import spatial as sp
 from slipstream.physics.constraints import Cone, Row
-from slipstream.physics.control import when
+from slipstream.physics.control import repeat, when
 from slipstream.physics.dynamics import TreeMatrix, factor, link_motions, multiply, project_forces, solve, solve_downward, solve_upward
 from slipstream.physics.kinematics import Pose
 from slipstream.physics.model import Model
@@ -120,9 +120,46 @@ def newton_step(problem: Problem, acceleration: list[Scalar]) -> tuple[list[Scal
     correction, curvature, changed = _line(problem, acceleration, step, motions)
     # Along the line the derivative at the full step is `correction`, the second derivative there is:
     curvature = sp.sub(curvature, slope)
-    length = dr.select(changed, 1.0 - correction / sp.maximum(curvature, 1e-12), 1.0)
-    length = sp.clip(length, 1e-3, 4.0)
+    length = 1.0 - correction / sp.maximum(curvature, 1e-12)
+    if any(row.loss is not None for row in problem.rows):
+        length = _search(problem, acceleration, step, motions, slope, length)
+    length = sp.clip(dr.select(changed, length, 1.0), 1e-3, 4.0)
     return [sp.fma(length, s, a) for s, a in zip(step, acceleration)], changed
+
+
+@dataclass
+class _Search:
+    length: Scalar
+    low: Scalar
+    high: Scalar
+
+
+def _search(
+    problem: Problem,
+    acceleration: Sequence[Scalar],
+    step: Sequence[Scalar],
+    motions: list[tuple],
+    slope: Scalar,
+    length: Scalar,
+) -> Scalar:
+    """The minimum along the line: Newton's method, bisecting where it leaves the bracket.
+
+    Dry friction needs it. Its force is clamped on both sides, so that a single step can jump to and fro
+    between them for ever.
+    """
+
+    def refine(s: _Search, _: Scalar) -> _Search:
+        part = [sp.mul(s.length, x) for x in step]
+        first, second, _ = _line(problem, acceleration, part, motions)
+        first = first / s.length + (1.0 - s.length) * slope
+        second = second / (s.length * s.length) - slope
+        low = dr.select(first < 0.0, s.length, s.low)
+        high = dr.select(first < 0.0, s.high, s.length)
+        new = s.length - first / sp.maximum(second, 1e-12)
+        return _Search(dr.select((new > low) & (new < high), new, 0.5 * (low + high)), low, high)
+
+    low, high = 1e-3 + 0.0 * slope, 4.0 + 0.0 * slope
+    return repeat(10, refine, _Search(sp.clip(length, 1e-3, 4.0), low, high), like=slope).length
 
 
 # Gradient and Hessian -------------------------------------------------------------------------------
@@ -264,6 +301,8 @@ def _line(
         f0, k0 = row_force(row, x)
         f1, k1 = row_force(row, x + y)
         differs = k0 != k1
+        if row.loss is not None:  # from one clamped side to the other, too
+            differs = differs | (dr.abs(f1 - f0) > 1.5 * row.loss)
         first = sp.fma(f1 - f0 - k0 * y, y, first)
         second = sp.fma((k1 - k0) * y, y, second)
         changed = changed | differs
