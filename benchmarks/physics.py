@@ -62,7 +62,9 @@ NOISE = 0.01
 def read_model(robot: Robot) -> mujoco.MjModel:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        m = mujoco.MjModel.from_xml_path(str(ASSETS / robot.file) if not os.path.isabs(robot.file) else robot.file)
+        m = mujoco.MjModel.from_xml_path(
+            str(ASSETS / robot.file) if not os.path.isabs(robot.file) else robot.file
+        )
     m.opt.integrator = mujoco.mjtIntegrator.mjINT_EULER
     m.opt.solver = mujoco.mjtSolver.mjSOL_NEWTON
     m.opt.iterations, m.opt.tolerance = 100, 1e-8
@@ -194,7 +196,8 @@ def compare(name: str, robot: Robot, threads: int, worlds: int, rounds: int, sec
 
 
 def print_table(results: Sequence[dict]) -> None:
-    print(f"{'robot':24}{'threads':>8}{'slipstream':>14}{'mujoco.batch':>14}{'ratio':>8}{'first step':>12}   env steps/s")
+    print("env steps per second")
+    print(f"{'robot':24}{'threads':>8}{'slipstream':>14}{'mujoco.batch':>14}{'ratio':>8}{'first step':>12}")
     for r in results:
         print(
             f"{r['robot']:24}{r['threads']:8d}{r['slipstream']:14,.0f}{r['mujoco']:14,.0f}{r['ratio']:8.1f}"
@@ -276,9 +279,13 @@ def install_peers() -> Path | None:
     if subprocess.run(probe, capture_output=True).returncode == 0:
         return python
     print("installing Brax and MJX ...", flush=True)
-    done = subprocess.run([str(python), "-m", "pip", "install", "-q", "brax", "mujoco-mjx"], capture_output=True, text=True)
+    done = subprocess.run(
+        [str(python), "-m", "pip", "install", "-q", "brax", "mujoco-mjx"], capture_output=True, text=True
+    )
     if done.returncode or subprocess.run(probe, capture_output=True).returncode:
-        print("Brax and MJX could not be installed here, so they are left out.", *done.stderr.splitlines()[-1:])
+        print(
+            "Brax and MJX could not be installed here, so they are left out.", *done.stderr.splitlines()[-1:]
+        )
         return None
     return python
 
@@ -296,7 +303,11 @@ def peers(worlds: int, timeout: float) -> list[dict]:
         environment = {**os.environ, "JAX_PLATFORMS": "cpu"}
         try:
             done = subprocess.run(
-                [str(python), "-c", PEER_SCRIPT, *arguments], capture_output=True, text=True, timeout=timeout, env=environment
+                [str(python), "-c", PEER_SCRIPT, *arguments],
+                capture_output=True,
+                text=True,
+                timeout=timeout,
+                env=environment,
             )
         except subprocess.TimeoutExpired:
             print(f"{label:24} did not get to its first steps in {timeout:.0f} s")
@@ -305,13 +316,17 @@ def peers(worlds: int, timeout: float) -> list[dict]:
             print(f"{label:24} failed: {done.stderr.strip().splitlines()[-1:]}")
             continue
         result = {"peer": label, **json.loads(done.stdout.splitlines()[-1])}
-        print(f"{label:24}{result['steps_per_s']:14,.0f} env steps/s, first step after {result['first_step_s']:.0f} s")
+        print(
+            f"{label:24}{result['steps_per_s']:14,.0f} env steps/s, first after {result['first_step_s']:.0f} s"
+        )
         results.append(result)
     return results
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--robots", nargs="*", default=list(ROBOTS), help="which robots")
     parser.add_argument("--xml", help="one more robot: MuJoCo's own humanoid, or any model with a free root")
     parser.add_argument("--threads", type=int, nargs="*", default=[1, os.cpu_count() or 1])

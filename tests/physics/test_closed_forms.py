@@ -10,14 +10,16 @@ import pytest
 from slipstream import physics
 
 PENDULUM = """<mujoco><option timestep="0.002" integrator="{integrator}"/><worldbody>
-  <body pos="0 0 1"><joint name="j" axis="0 1 0"/><inertial pos="0 0 -0.5" mass="2" diaginertia="1e-6 1e-6 1e-6"/></body>
+  <body pos="0 0 1"><joint name="j" axis="0 1 0"/>
+    <inertial pos="0 0 -0.5" mass="2" diaginertia="1e-6 1e-6 1e-6"/></body>
 </worldbody></mujoco>"""
 SPRING = """<mujoco><option timestep="0.001" integrator="RK4" gravity="0 0 0"/><worldbody>
   <body><joint type="slide" axis="1 0 0" stiffness="50" springref="0.25" damping="0.6"/>
     <inertial pos="0 0 0" mass="2" diaginertia="1 1 1"/></body></worldbody></mujoco>"""
 TUMBLING = """<mujoco><option timestep="0.002" integrator="RK4" gravity="0 0 0"/><worldbody>
   <body><freejoint/><inertial pos="0.1 0 0" mass="2" diaginertia="0.1 0.25 0.3"/>
-    <body pos="0 0 0.3"><joint type="ball"/><inertial pos="0 0 0.2" mass="1" diaginertia="0.05 0.06 0.02"/></body>
+    <body pos="0 0 0.3"><joint type="ball"/>
+      <inertial pos="0 0 0.2" mass="1" diaginertia="0.05 0.06 0.02"/></body>
   </body></worldbody></mujoco>"""
 
 
@@ -48,7 +50,9 @@ def test_small_swings_of_a_pendulum():
 
 def test_a_large_swing_conserves_energy():
     q, v = run(PENDULUM.format(integrator="RK4"), [2.0], [0.5], 2000)
-    energy = [0.5 * (2 * 0.25 + 1e-6) * w**2 - 2 * 9.81 * 0.5 * math.cos(a) for a, w in ((2.0, 0.5), (q[0], v[0]))]
+    energy = [
+        0.5 * (2 * 0.25 + 1e-6) * w**2 - 2 * 9.81 * 0.5 * math.cos(a) for a, w in ((2.0, 0.5), (q[0], v[0]))
+    ]
     assert energy[1] == pytest.approx(energy[0], abs=1e-6)
 
 

@@ -7,7 +7,8 @@ import pytest
 
 from slipstream import physics
 
-BODY = '<body name="arm"><joint name="hinge" axis="0 1 0"{joint}/><geom name="ball" size="0.1"{geom}/>{inner}</body>'
+BODY = '<body name="arm"><joint name="hinge" axis="0 1 0"{joint}/><geom name="ball" size="0.1"{geom}/>'
+BODY += "{inner}</body>"
 
 
 def xml(option="", joint="", geom="", inner="", world="", rest="") -> str:
@@ -30,10 +31,15 @@ REFUSED = [
     (xml(world='<geom name="crate" type="box" size="1 1 1"/>'), "name='crate' type='box'"),
     (xml(rest='<equality><joint name="lock" joint1="hinge"/></equality>'), "<joint name='lock'>"),
     (
-        xml(rest='<tendon><fixed name="string" stiffness="3"><joint joint="hinge" coef="1"/></fixed></tendon>'),
+        xml(
+            rest='<tendon><fixed name="string" stiffness="3"><joint joint="hinge" coef="1"/></fixed></tendon>'
+        ),
         "<tendon name='string' stiffness>",
     ),
-    (xml(rest=ACTUATOR.format("general", 'dyntype="integrator"')), "<actuator name='motor' dyntype='integrator'>"),
+    (
+        xml(rest=ACTUATOR.format("general", 'dyntype="integrator"')),
+        "<actuator name='motor' dyntype='integrator'>",
+    ),
     (xml(rest=ACTUATOR.format("muscle", 'lengthrange="0 1"')), "<actuator name='motor' dyntype='muscle'>"),
     (xml(inner='<body name="light" gravcomp="1"><geom size="0.1"/></body>'), "name='light' gravcomp='1'"),
     ("<mujoco><worldbody><geom size='1'/></worldbody></mujoco>", "nothing to simulate"),
@@ -60,7 +66,9 @@ def test_an_unsupported_integrator_can_be_replaced():
     assert physics.load(xml(option='<option integrator="implicit"/>'), integrator="euler").nv == 1
 
 
-@pytest.mark.parametrize("options", [{"integrator": "leapfrog"}, {"timestep": -1.0}, {"newton_iterations": 0}, {"touch": ("toe",)}])
+@pytest.mark.parametrize(
+    "options", [{"integrator": "leapfrog"}, {"timestep": -1.0}, {"newton_iterations": 0}, {"touch": ("toe",)}]
+)
 def test_bad_options(options):
     with pytest.raises(physics.ModelError):
         physics.load(xml(), **options)
@@ -84,5 +92,5 @@ def test_bad_inputs_of_a_batch():
 def test_names_are_looked_up():
     model = physics.load(xml())
     assert model.body("arm") == 1 and model.joint("hinge").dof == 0 and model.geom("ball") == 0
-    with pytest.raises(physics.ModelError, match="no joint named 'knee'.*hinge"):
+    with pytest.raises(physics.ModelError, match="no joint named 'knee'; it has: hinge"):
         model.joint("knee")

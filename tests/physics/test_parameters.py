@@ -23,7 +23,7 @@ def expect(m, states, change) -> np.ndarray:
     """qvel after a step of MuJoCo with `change(model, data, k)` applied first."""
     result = []
     for k in range(len(states.qpos)):
-        model = mujoco.MjModel.from_binary_path if False else m.__copy__()
+        model = m.__copy__()
         data = mujoco.MjData(model)
         data.qpos[:], data.qvel[:], data.ctrl[:] = states.qpos[k], states.qvel[k], states.ctrl[k]
         change(model, data, k)
@@ -123,7 +123,8 @@ def test_bodies_are_where_mujoco_has_them(name):
 def test_actuators_of_all_kinds():
     joint = '<joint name="{0}" axis="0 1 0" range="-170 170"/>'
     xml = f"""<mujoco><worldbody><body>{joint.format("a")}<geom type="capsule" size="0.05 0.2"/>
-      <body pos="0.3 0 0">{joint.format("b")}<geom size="0.1"/><body pos="0.3 0 0">{joint.format("c")}<geom size="0.1"/>
+      <body pos="0.3 0 0">{joint.format("b")}<geom size="0.1"/>
+      <body pos="0.3 0 0">{joint.format("c")}<geom size="0.1"/>
       </body></body></body></worldbody><actuator>
       <position joint="a" kp="20" kv="1" gear="2" forcerange="-9 9"/><velocity joint="b" kv="3" ctrlrange="-2 2"/>
       <general joint="c" gaintype="affine" gainprm="2 0.5 -0.3" biastype="affine" biasprm="0.1 -1 -0.4"/>
@@ -133,7 +134,12 @@ def test_actuators_of_all_kinds():
         states = visited_states(m, 100)
         states_ctrl = states.ctrl * 2
         model = physics.load(m)
-        found = rows(physics.actuator_forces(model, columns(states.qpos, D), columns(states.qvel, D), columns(states_ctrl, D)), 100)
+        found = rows(
+            physics.actuator_forces(
+                model, columns(states.qpos, D), columns(states.qvel, D), columns(states_ctrl, D)
+            ),
+            100,
+        )
         data = mujoco.MjData(m)
         for k in range(100):
             data.qpos[:], data.qvel[:], data.ctrl[:] = states.qpos[k], states.qvel[k], states_ctrl[k]
@@ -144,7 +150,8 @@ def test_actuators_of_all_kinds():
 
 
 TERRAIN = """<mujoco><option timestep="0.005"/>{asset}<worldbody>{floor}<body pos="0 0 .5"><freejoint/>
-  <geom type="sphere" size=".1" pos=".2 0 0"/><geom type="capsule" size=".05 .2" pos="-.1 0 0" euler="0 70 10"/>
+  <geom type="sphere" size=".1" pos=".2 0 0"/>
+  <geom type="capsule" size=".05 .2" pos="-.1 0 0" euler="0 70 10"/>
   <geom type="box" size=".1 .2 .1" pos="0 .3 .1" contype="0"/></body></worldbody></mujoco>"""
 FIELD = '<asset><hfield name="h" nrow="21" ncol="31" size="5 4 1 .1"/></asset>'
 

@@ -21,7 +21,11 @@ def vector(values) -> str:
 
 @st.composite
 def joints(draw, is_root: bool) -> str:
-    kind = draw(st.sampled_from(["free", "ball", "hinge", "slide", "hinges"] if is_root else ["ball", "hinge", "slide", "hinges"]))
+    kind = draw(
+        st.sampled_from(
+            ["free", "ball", "hinge", "slide", "hinges"] if is_root else ["ball", "hinge", "slide", "hinges"]
+        )
+    )
     if kind == "free":
         return "<freejoint/>"
     if kind == "ball":
@@ -44,7 +48,9 @@ def joints(draw, is_root: bool) -> str:
                 ]
             )
         )
-        parts.append(f'<joint type="{"slide" if kind == "slide" else "hinge"}" axis="{axis}" pos="{vector(draw(place))}" {extra}/>')
+        parts.append(
+            f'<joint type="{kind.removesuffix("s")}" axis="{axis}" pos="{vector(draw(place))}" {extra}/>'
+        )
     return "".join(parts)
 
 
@@ -52,7 +58,11 @@ def joints(draw, is_root: bool) -> str:
 def geom(draw) -> str:
     kind = draw(st.sampled_from(["sphere", "capsule", "capsule", "box"]))
     size = {"sphere": "0.1", "capsule": "0.06 0.15", "box": "0.1 0.07 0.05"}[kind]
-    surface = draw(st.sampled_from(["", 'condim="1"', 'friction="0.4"', 'solref="0.03 0.7" solimp="0.8 0.98 0.01"', 'margin="0.02"']))
+    surface = draw(
+        st.sampled_from(
+            ["", 'condim="1"', 'friction="0.4"', 'solref="0.03 0.7" solimp="0.8 0.98 0.01"', 'margin="0.02"']
+        )
+    )
     # Boxes collide with the floor only.
     group = 'contype="0" conaffinity="2"' if kind == "box" else 'contype="1" conaffinity="3"'
     pose = f'pos="{vector(draw(place))}" euler="{draw(angle)} {draw(angle)} 0"'
@@ -74,7 +84,11 @@ def body(draw, depth: int, is_root: bool = False) -> str:
 @st.composite
 def model_xml(draw) -> str:
     trees = "".join(draw(body(draw(st.integers(0, 2)), is_root=True)) for _ in range(draw(st.integers(1, 2))))
-    option = draw(st.sampled_from(["", 'impratio="3"', 'density="50" viscosity="0.5" wind="1 0 0.5"', 'gravity="1 2 -5"']))
+    option = draw(
+        st.sampled_from(
+            ["", 'impratio="3"', 'density="50" viscosity="0.5" wind="1 0 0.5"', 'gravity="1 2 -5"']
+        )
+    )
     integrator = draw(st.sampled_from(["Euler", "RK4"]))
     floor = draw(st.sampled_from(['euler="0 0 0"', 'euler="10 5 0"']))
     return f"""<mujoco><option timestep="0.004" integrator="{integrator}" {option}/><worldbody>
@@ -82,7 +96,7 @@ def model_xml(draw) -> str:
 
 
 def separate_capsules(m: mujoco.MjModel, states) -> np.ndarray:
-    """States in which no two capsules touch twice: two contacts of one pair only arise when they are parallel."""
+    """States without parallel capsules (which MuJoCo gives two contacts) and without deep overlap."""
     data, keep = mujoco.MjData(m), []
     for q, v in zip(states.qpos, states.next_qvel):
         data.qpos[:] = q

@@ -1,8 +1,8 @@
 """MJCF robots in, batched rigid-body kernels out. See docs/physics.md.
 
-    model = physics.load("humanoid.xml", touch=("left_foot", "right_foot"))
-    state = physics.step(model, state, ctrl, substeps=5)          # inside a traced function
-    batch = physics.Batch(model, 4096); batch.step(batch.controls(ctrl))     # on its own
+model = physics.load("humanoid.xml", touch=("left_foot", "right_foot"))
+state = physics.step(model, state, ctrl, substeps=5)          # inside a traced function
+batch = physics.Batch(model, 4096); batch.step(batch.controls(ctrl))     # on its own
 """
 
 from slipstream.physics.batch import Batch
@@ -19,7 +19,8 @@ from slipstream.physics.kinematics import (
     motion,
     pose,
 )
-from slipstream.physics.model import Model, load
+from slipstream.physics.loading import load
+from slipstream.physics.model import Model
 from slipstream.physics.step import Parameters, State, is_bad, make_state, step
 from slipstream.physics.terrain import Terrain, make_terrain, surface
 from slipstream.physics.unsupported import ModelError, unsupported

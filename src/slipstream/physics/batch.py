@@ -41,14 +41,16 @@ class Batch:
         if not types.compiled:
             raise ValueError("A Batch needs a compiled backend; on 'scalar' call `physics.step` with floats.")
         if model.height_field is not None and (parameters is None or parameters.terrain is None):
-            raise ModelError("This model stands on a height field: pass Parameters(terrain=make_terrain(...)).")
+            raise ModelError(
+                "This model stands on a height field: pass Parameters(terrain=make_terrain(...))."
+            )
         self.model, self.num_worlds, self.substeps = model, num_worlds, substeps
         self.kind = types.module.Float64 if double else types.Float
         self.parameters = parameters or Parameters()
         self._zero = dr.opaque(self.kind, 0.0, num_worlds)
         self._count_zero = dr.opaque(types.UInt, 0, num_worlds)
         self.resets = self._count_zero + 0
-        self._advance = dr.freeze(self._advance_traced)
+        self._advance: Any = dr.freeze(self._advance_traced)
         self.reset()
 
     @property
@@ -75,7 +77,9 @@ class Batch:
     def get_state(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """qpos [nq, num_worlds], qvel [nv, num_worlds] and qacc [nv, num_worlds]."""
         state = self.state
-        return tuple(np.array([arrays.to_numpy(x) for x in part]) for part in (state.qpos, state.qvel, state.qacc))  # type: ignore[return-value]
+        return tuple(
+            np.array([arrays.to_numpy(x) for x in part]) for part in (state.qpos, state.qvel, state.qacc)
+        )  # type: ignore[return-value]
 
     def controls(self, ctrl: Any) -> list[Any]:
         """Controls [nu, num_worlds] as the arrays `step` takes; non-finite ones are refused."""
@@ -99,7 +103,9 @@ class Batch:
         bad = is_bad(new)
         qpos = [dr.select(bad, self.kind(q0), q) for q0, q in zip(self.model.qpos0, new.qpos)]
         qvel, qacc = ([dr.select(bad, self.kind(0.0), v) for v in part] for part in (new.qvel, new.qacc))
-        return State(qpos, qvel, qacc, new.touch, new.dropped), resets + dr.select(bad, type(resets)(1), type(resets)(0))
+        return State(qpos, qvel, qacc, new.touch, new.dropped), resets + dr.select(
+            bad, type(resets)(1), type(resets)(0)
+        )
 
     def _columns(self, values: Any, count: int, name: str) -> list[Any]:
         values = np.asarray(values, float)

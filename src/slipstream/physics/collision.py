@@ -103,7 +103,8 @@ def _plane_contacts(model: Model, where: Pose, pair: Pair) -> list[Contact]:
         tangent = aligned_tangent(normal, capsule_axis(where, geom))
         return [sphere(end, geom.size[0], tangent) for end in capsule_ends(where, geom)]
     return [
-        sphere(corner, 0.0, default_tangent(normal)) for corner in _lower_corners(where, geom, lambda v: sp.dot(normal, v))
+        sphere(corner, 0.0, default_tangent(normal))
+        for corner in _lower_corners(where, geom, lambda v: sp.dot(normal, v))
     ]
 
 
@@ -177,11 +178,10 @@ def nearest_points(one: Segment, two: Segment) -> tuple[tuple, tuple]:
     (c1, h1, a), (c2, h2, c) = one, two
     if h1 is None and h2 is None:
         return c1, c2
-    if h1 is None or h2 is None:
-        point, centre, half, squared = (c1, c2, h2, c) if h1 is None else (c2, c1, h1, a)
-        along = sp.mul(1.0 / squared, sp.dot(half, sp.minus(point, centre)))
-        nearest = sp.scaled(sp.clip(along, -1.0, 1.0), half, centre)
-        return (c1, nearest) if h1 is None else (nearest, c2)
+    if h1 is None:
+        return c1, _nearest_on_segment(c1, two)
+    if h2 is None:
+        return _nearest_on_segment(c2, one), c2
     between = sp.minus(c1, c2)
     b, u, v = sp.dot(h1, h2), sp.sub(0.0, sp.dot(h1, between)), sp.dot(h2, between)
     determinant = sp.maximum(sp.sub(a * c, sp.mul(b, b)), 1e-7 * a * c)
@@ -189,6 +189,13 @@ def nearest_points(one: Segment, two: Segment) -> tuple[tuple, tuple]:
     x2 = sp.clip(sp.mul(1.0 / c, sp.fma(b, x1, v)), -1.0, 1.0)
     x1 = sp.clip(sp.mul(1.0 / a, sp.fma(b, x2, u)), -1.0, 1.0)
     return sp.scaled(x1, h1, c1), sp.scaled(x2, h2, c2)
+
+
+def _nearest_on_segment(point: tuple, where: Segment) -> tuple:
+    centre, half, squared = where
+    assert half is not None
+    along = sp.mul(1.0 / squared, sp.dot(half, sp.minus(point, centre)))
+    return sp.scaled(sp.clip(along, -1.0, 1.0), half, centre)
 
 
 def geom_distance(model: Model, where: Pose, geom1: int, geom2: int) -> Scalar:
@@ -211,7 +218,10 @@ def _terrain_contacts(model: Model, where: Pose, pair: Pair, terrain: Terrain | 
     geom = model.geoms[pair.geom2]
     measure = distance_to_terrain(model, terrain)
     if geom.kind == SPHERE:
-        points, radius = [sp.rotate(where.rotation[geom.link], geom.pos, where.position[geom.link])], geom.size[0]
+        points, radius = (
+            [sp.rotate(where.rotation[geom.link], geom.pos, where.position[geom.link])],
+            geom.size[0],
+        )
     elif geom.kind == CAPSULE:
         points, radius = capsule_ends(where, geom), geom.size[0]
     else:
@@ -222,7 +232,9 @@ def _terrain_contacts(model: Model, where: Pose, pair: Pair, terrain: Terrain | 
         distance = sp.add(over, -radius)
         point = sp.scaled(sp.sub(-radius, sp.mul(0.5, distance)), normal, centre)
         tangent = (
-            aligned_tangent(normal, capsule_axis(where, geom)) if geom.kind == CAPSULE else default_tangent(normal)
+            aligned_tangent(normal, capsule_axis(where, geom))
+            if geom.kind == CAPSULE
+            else default_tangent(normal)
         )
         contacts.append(Contact(pair, geom.link, point, distance, normal, tangent))
     return contacts

@@ -13,8 +13,8 @@ import drjit as dr
 
 from slipstream.physics import spatial as sp
 from slipstream.physics.collision import Contact
-from slipstream.physics.kinematics import unit_quaternion
 from slipstream.physics.control import as_array
+from slipstream.physics.kinematics import unit_quaternion
 from slipstream.physics.model import Joint, Model, Tendon
 from slipstream.physics.pairs import LARGEST_IMPEDANCE, SMALLEST_IMPEDANCE, standard_reference
 from slipstream.physics.spatial import Scalar
@@ -48,7 +48,11 @@ class Cone:
 def impedance(solimp: Sequence[float], violation: Scalar) -> Scalar:
     """MuJoCo's d(r): how strongly a constraint acts at a (signed) violation."""
     low, high = (min(max(x, SMALLEST_IMPEDANCE), LARGEST_IMPEDANCE) for x in solimp[:2])
-    width, middle, power = solimp[2], min(max(solimp[3], SMALLEST_IMPEDANCE), LARGEST_IMPEDANCE), max(1.0, solimp[4])
+    width, middle, power = (
+        solimp[2],
+        min(max(solimp[3], SMALLEST_IMPEDANCE), LARGEST_IMPEDANCE),
+        max(1.0, solimp[4]),
+    )
     if low == high or width <= 1e-15:
         return 0.5 * (low + high)
     x = sp.minimum(dr.abs(violation) * (1.0 / width), 1.0)
@@ -71,7 +75,11 @@ def _row_stiffness(weight: Scalar, strength: Scalar) -> Scalar:
 
 
 def contact_cone(
-    model: Model, contact: Contact, velocity: tuple, friction_scale: Scalar = 1.0, invweight: Scalar | None = None
+    model: Model,
+    contact: Contact,
+    velocity: tuple,
+    friction_scale: Scalar = 1.0,
+    invweight: Scalar | None = None,
 ) -> Cone:
     """The rows of a contact.
 

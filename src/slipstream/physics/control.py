@@ -29,7 +29,10 @@ def when(condition: Any, compute: Callable[[], Sequence[Scalar]], count: int, li
         return list(compute()) if condition else [0.0] * count
     kind = type(like)
     return dr.if_stmt(
-        (), condition, lambda: [as_array(value, like) for value in compute()], lambda: [kind(0.0) for _ in range(count)]
+        (),
+        condition,
+        lambda: [as_array(value, like) for value in compute()],
+        lambda: [kind(0.0) for _ in range(count)],
     )
 
 

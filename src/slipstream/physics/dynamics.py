@@ -98,7 +98,9 @@ def bias_forces(
         acceleration.append(sp.plus(acceleration[link.parent], moving.drift[index]))
         velocity = moving.velocity[index]
         momentum = sp.inertia_times(inertias[index], velocity)
-        total = sp.plus(sp.inertia_times(inertias[index], acceleration[index]), sp.force_cross(velocity, momentum))
+        total = sp.plus(
+            sp.inertia_times(inertias[index], acceleration[index]), sp.force_cross(velocity, momentum)
+        )
         if applied and index in applied:
             total = sp.minus(total, applied[index])
         force.append(total)
@@ -125,7 +127,7 @@ def link_motions(model: Model, where: Pose, qvel: Sequence[Scalar]) -> list[tupl
     return result
 
 
-def factor(model: Model, matrix: TreeMatrix) -> "Factors":
+def factor(model: Model, matrix: TreeMatrix) -> Factors:
     """L^T D L of a positive definite tree matrix, with no fill-in.
 
     Returns:

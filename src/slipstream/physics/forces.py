@@ -35,7 +35,7 @@ def _actuator_force(
 def actuator_damping(
     model: Model, qpos: Sequence[Scalar], qvel: Sequence[Scalar], ctrl: Sequence[Scalar]
 ) -> list[Scalar]:
-    """How fast actuator forces fall with the velocity, by degree of freedom; zero where a force is clamped."""
+    """How fast actuator forces fall with the velocity: nv scalars, zero where a force is clamped."""
     result: list[Scalar] = [0.0] * model.nv
     forces = actuator_forces(model, qpos, qvel, ctrl)
     for actuator, force, u in zip(model.actuators, forces, ctrl):
@@ -125,10 +125,12 @@ def _fluid_force(model: Model, where: Pose, moving: Motion, body: Body) -> tuple
         faces = (y * z, x * z, x * y)
         arms = (x * (y**4 + z**4), y * (x**4 + z**4), z * (x**4 + y**4))
         force = tuple(
-            sp.sub(f, 0.5 * options.density * face * _signed_square(v)) for f, face, v in zip(force, faces, speed)
+            sp.sub(f, 0.5 * options.density * face * _signed_square(v))
+            for f, face, v in zip(force, faces, speed)
         )
         torque = tuple(
-            sp.sub(t, options.density / 64.0 * arm * _signed_square(w)) for t, arm, w in zip(torque, arms, spin)
+            sp.sub(t, options.density / 64.0 * arm * _signed_square(w))
+            for t, arm, w in zip(torque, arms, spin)
         )
     return sp.rotate(axes, force), sp.rotate(axes, torque)
 

@@ -1,4 +1,7 @@
-"""Which geoms can touch, and how their contact behaves: MuJoCo's rules, applied once when a model is loaded."""
+"""Which geoms can touch, and how their contact behaves: MuJoCo's rules, applied when a model is loaded."""
+
+# MuJoCo's Python package has no type stubs for its compiled part.
+# pyright: reportAttributeAccessIssue=false
 
 from __future__ import annotations
 
@@ -75,9 +78,7 @@ def find_pairs(m: mujoco.MjModel, safe_timestep: float) -> list[Pair]:
     bit = mujoco.mjtDisableBit
     if m.opt.disableflags & (int(bit.mjDSBL_CONTACT) | int(bit.mjDSBL_CONSTRAINT)):
         return []
-    explicit = {
-        tuple(sorted((int(m.pair_geom1[p]), int(m.pair_geom2[p])))): p for p in range(m.npair)
-    }
+    explicit = {tuple(sorted((int(m.pair_geom1[p]), int(m.pair_geom2[p])))): p for p in range(m.npair)}
     pairs = [_explicit_pair(m, p, safe_timestep) for p in explicit.values()]
     pairs += [_mixed_pair(m, a, b, safe_timestep) for a, b in _dynamic_pairs(m) if (a, b) not in explicit]
     for pair in pairs:
@@ -93,7 +94,9 @@ def _dynamic_pairs(m: mujoco.MjModel) -> Iterator[tuple[int, int]]:
         for b in range(a + 1, m.ngeom):
             body_a, body_b = int(m.geom_bodyid[a]), int(m.geom_bodyid[b])
             weld_a, weld_b = int(weld[body_a]), int(weld[body_b])
-            affine = (m.geom_contype[a] & m.geom_conaffinity[b]) or (m.geom_contype[b] & m.geom_conaffinity[a])
+            affine = (m.geom_contype[a] & m.geom_conaffinity[b]) or (
+                m.geom_contype[b] & m.geom_conaffinity[a]
+            )
             if not affine or weld_a == weld_b:
                 continue
             if (body_a, body_b) in excluded or (body_b, body_a) in excluded:
@@ -137,7 +140,9 @@ def _explicit_pair(m: mujoco.MjModel, p: int, safe_timestep: float) -> Pair:
     if np.any(m.pair_solreffriction[p]):
         raise ModelError(f"<pair name={m.pair(p).name!r} solreffriction>: not simulated.")
     if m.pair_friction[p, 0] != m.pair_friction[p, 1]:
-        raise ModelError(f"<pair name={m.pair(p).name!r} friction>: both tangents must have the same friction.")
+        raise ModelError(
+            f"<pair name={m.pair(p).name!r} friction>: both tangents must have the same friction."
+        )
     return _make(
         m,
         int(m.pair_geom1[p]),

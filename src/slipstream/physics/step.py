@@ -16,8 +16,9 @@ from slipstream.physics.forces import actuation, actuator_damping, actuator_forc
 from slipstream.physics.integrate import advance_positions, damped_accelerations, turning_rates
 from slipstream.physics.kinematics import motion, pose
 from slipstream.physics.model import Model
+from slipstream.physics.problem import Problem, touch_forces
 from slipstream.physics.selfcontact import find_slots
-from slipstream.physics.solver import Problem, solve_accelerations, touch_forces
+from slipstream.physics.solver import solve_accelerations
 from slipstream.physics.spatial import Scalar
 from slipstream.physics.terrain import Terrain
 
@@ -81,7 +82,9 @@ def step(
         )
     pushes, parameters = pushes or {}, parameters or Parameters()
     substep = _runge_kutta if model.options.integrator == "rk4" else _semi_implicit
-    return repeat(substeps, lambda s, _: substep(model, s, ctrl, pushes, parameters), state, like=state.qvel[0])
+    return repeat(
+        substeps, lambda s, _: substep(model, s, ctrl, pushes, parameters), state, like=state.qvel[0]
+    )
 
 
 def make_problem(

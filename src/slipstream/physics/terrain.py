@@ -49,9 +49,9 @@ def make_terrain(model: Model, types: ArrayTypes, heights: np.ndarray | None = N
         heights = field.heights[None]
     heights = np.asarray(heights, np.float32)
     if heights.ndim != 3 or heights.shape[1:] != field.heights.shape or not np.isfinite(heights).all():
+        rows, columns = field.heights.shape
         raise ModelError(
-            f"Heights must be finite and of shape (fields, {field.heights.shape[0]}, {field.heights.shape[1]}), "
-            f"got shape {heights.shape}."
+            f"Heights must be finite, (fields, {rows}, {columns}); their shape is {heights.shape}."
         )
     cells = np.stack([heights[:, :-1, :-1], heights[:, :-1, 1:], heights[:, 1:, :-1], heights[:, 1:, 1:]], -1)
     corners = types.module.Float(np.ascontiguousarray(cells.ravel())) + dr.opaque(types.module.Float, 0.0)
@@ -61,7 +61,9 @@ def make_terrain(model: Model, types: ArrayTypes, heights: np.ndarray | None = N
 
 def _field(model: Model) -> HeightField:
     if model.height_field is None:
-        raise ModelError("The model has no height field that anything collides with: add an <hfield> and its geom.")
+        raise ModelError(
+            "The model has no height field that anything collides with: add an <hfield> and its geom."
+        )
     return model.height_field
 
 
@@ -75,7 +77,11 @@ def surface(model: Model, terrain: Terrain, x: Scalar, y: Scalar) -> tuple[Scala
     column, row = (sp.clip(dr.floor(w), 0.0, float(n - 2)) for w, n in ((u, columns), (v, rows)))
     fx, fy = sp.clip(u - column, 0.0, 1.0), sp.clip(v - row, 0.0, 1.0)
     unsigned = dr.uint32_array_t(type(x))
-    cell = unsigned(row) * (columns - 1) + unsigned(column) + unsigned(terrain.level) * ((rows - 1) * (columns - 1))
+    cell = (
+        unsigned(row) * (columns - 1)
+        + unsigned(column)
+        + unsigned(terrain.level) * ((rows - 1) * (columns - 1))
+    )
     h00, h10, h01, h11 = (type(x)(h) for h in dr.gather(terrain.packet, terrain.corners, cell))
     # The diagonal of a cell runs from its (0, 1) to its (1, 0) corner, as in MuJoCo.
     near = fx + fy < 1.0
@@ -87,7 +93,7 @@ def surface(model: Model, terrain: Terrain, x: Scalar, y: Scalar) -> tuple[Scala
 
 
 def distance_to_terrain(model: Model, terrain: Terrain) -> Callable[[tuple, tuple], tuple[Scalar, tuple]]:
-    """A function of a point (relative to an origin) and that origin: its distance over the ground, and the normal."""
+    """A function of a point and the origin it is relative to: its distance over the ground, the normal."""
 
     def measure(point: tuple, origin: tuple) -> tuple[Scalar, tuple]:
         x, y = sp.add(point[0], origin[0]), sp.add(point[1], origin[1])

@@ -1,5 +1,8 @@
 """What a model may not ask for, refused when it is loaded: by element, attribute and a way out."""
 
+# MuJoCo's Python package has no type stubs for its compiled part.
+# pyright: reportAttributeAccessIssue=false
+
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -27,7 +30,9 @@ def unsupported(m: mujoco.MjModel, integrator: str | None = None) -> Iterator[st
     """Everything in the model that is not simulated, one line each."""
     if m.nv == 0:
         yield "<worldbody>: no body has a joint, so there is nothing to simulate."
-    yield from _integrator(m, integrator or mujoco.mjtIntegrator(m.opt.integrator).name.removeprefix("mjINT_").lower())
+    yield from _integrator(
+        m, integrator or mujoco.mjtIntegrator(m.opt.integrator).name.removeprefix("mjINT_").lower()
+    )
     yield from _options(m)
     yield from _elements(m)
     yield from _joints(m)
@@ -47,7 +52,7 @@ def _integrator(m: mujoco.MjModel, name: str) -> Iterator[str]:
         alone = not any(m.body_jntnum[b] and m.body_rootid[b] == body for b in range(m.nbody) if b != body)
         if m.jnt_type[j] == int(mujoco.mjtJoint.mjJNT_FREE) and alone:
             yield (
-                f"<freejoint> of body {m.body(body).name!r}: implicitfast does not simulate free bodies without "
+                f"<freejoint> of body {m.body(body).name!r}: not with implicitfast unless the body carries "
                 "further joints; use integrator='euler' or 'rk4'."
             )
 
@@ -60,7 +65,13 @@ def _options(m: mujoco.MjModel) -> Iterator[str]:
     if m.opt.disableactuator:
         yield "<option actuatorgroupdisable>: not simulated; remove the actuators instead."
     bit = mujoco.mjtEnableBit
-    for flag in (bit.mjENBL_OVERRIDE, bit.mjENBL_SLEEP, bit.mjENBL_DIAGEXACT, bit.mjENBL_IPC, bit.mjENBL_SPECULATIVE):
+    for flag in (
+        bit.mjENBL_OVERRIDE,
+        bit.mjENBL_SLEEP,
+        bit.mjENBL_DIAGEXACT,
+        bit.mjENBL_IPC,
+        bit.mjENBL_SPECULATIVE,
+    ):
         if m.opt.enableflags & int(flag):
             yield f"<flag {flag.name.removeprefix('mjENBL_').lower()}='enable'>: not simulated."
 
@@ -82,7 +93,7 @@ def _elements(m: mujoco.MjModel) -> Iterator[str]:
         if m.geom_adhesion[g] != 0:
             yield f"<geom name={name!r} adhesion>: not simulated."
         if m.geom_fluid[g, 0] != 0:
-            yield f"<geom name={name!r} fluidshape='ellipsoid'>: only the inertia-box fluid model is simulated."
+            yield f"<geom name={name!r} fluidshape='ellipsoid'>: only the inertia-box model is simulated."
 
 
 def _joints(m: mujoco.MjModel) -> Iterator[str]:
@@ -102,7 +113,15 @@ def _joints(m: mujoco.MjModel) -> Iterator[str]:
 
 def _tendons(m: mujoco.MjModel) -> Iterator[str]:
     """A tendon may measure, and may be limited if it follows one branch of the tree; nothing else."""
-    acts = ("stiffness", "damping", "frictionloss", "armature", "actfrclimited", "stiffnesspoly", "dampingpoly")
+    acts = (
+        "stiffness",
+        "damping",
+        "frictionloss",
+        "armature",
+        "actfrclimited",
+        "stiffnesspoly",
+        "dampingpoly",
+    )
     for t in range(m.ntendon):
         label = f"<tendon name={m.tendon(t).name!r}"
         for attribute in acts:
@@ -111,7 +130,7 @@ def _tendons(m: mujoco.MjModel) -> Iterator[str]:
         if m.tendon_limited[t]:
             dofs = tendon_dofs(m, t)
             if dofs is None:
-                yield f"{label} limited='true'>: only fixed tendons over hinge and slide joints are simulated."
+                yield f"{label} limited='true'>: only fixed tendons over hinges and slides are."
             elif not _on_one_branch(m, sorted(dofs)):
                 yield f"{label} limited='true'>: its joints must follow one branch of the tree."
 
@@ -144,11 +163,14 @@ def _actuators(m: mujoco.MjModel) -> Iterator[str]:
         if kind not in (trn.mjTRN_JOINT, trn.mjTRN_JOINTINPARENT):
             what = kind.name.removeprefix("mjTRN_").lower()
             yield f"<actuator name={name!r} {what}>: only joint transmissions are simulated."
-        elif mujoco.mjtJoint(m.jnt_type[m.actuator_trnid[i, 0]]) not in (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_SLIDE):
+        elif mujoco.mjtJoint(m.jnt_type[m.actuator_trnid[i, 0]]) not in (
+            mujoco.mjtJoint.mjJNT_HINGE,
+            mujoco.mjtJoint.mjJNT_SLIDE,
+        ):
             yield f"<actuator name={name!r} joint>: only hinge and slide joints can be actuated."
         if mujoco.mjtDyn(m.actuator_dyntype[i]) != mujoco.mjtDyn.mjDYN_NONE:
             what = mujoco.mjtDyn(m.actuator_dyntype[i]).name.removeprefix("mjDYN_").lower()
-            yield f"<actuator name={name!r} dyntype={what!r}>: actuators with activation states are not simulated."
+            yield f"<actuator name={name!r} dyntype={what!r}>: activation states are not simulated."
         if gain(m.actuator_gaintype[i]) not in (gain.mjGAIN_FIXED, gain.mjGAIN_AFFINE):
             what = gain(m.actuator_gaintype[i]).name.removeprefix("mjGAIN_").lower()
             yield f"<actuator name={name!r} gaintype={what!r}>: use fixed or affine."
