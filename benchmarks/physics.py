@@ -317,7 +317,7 @@ def peers(worlds: int, timeout: float) -> list[dict]:
             continue
         result = {"peer": label, **json.loads(done.stdout.splitlines()[-1])}
         print(
-            f"{label:24}{result['steps_per_s']:14,.0f} env steps/s, first after {result['first_step_s']:.0f} s"
+            f"{label:24}{result['steps_per_s']:14,.0f} env steps/s, first {result['first_step_s']:.0f} s"
         )
         results.append(result)
     return results

@@ -126,7 +126,8 @@ def test_actuators_of_all_kinds():
       <body pos="0.3 0 0">{joint.format("b")}<geom size="0.1"/>
       <body pos="0.3 0 0">{joint.format("c")}<geom size="0.1"/>
       </body></body></body></worldbody><actuator>
-      <position joint="a" kp="20" kv="1" gear="2" forcerange="-9 9"/><velocity joint="b" kv="3" ctrlrange="-2 2"/>
+      <position joint="a" kp="20" kv="1" gear="2" forcerange="-9 9"/>
+      <velocity joint="b" kv="3" ctrlrange="-2 2"/>
       <general joint="c" gaintype="affine" gainprm="2 0.5 -0.3" biastype="affine" biasprm="0.1 -1 -0.4"/>
       <motor joint="c" gear="-3" ctrlrange="-1 1"/></actuator></mujoco>"""
     for integrator in (mujoco.mjtIntegrator.mjINT_EULER, mujoco.mjtIntegrator.mjINT_IMPLICITFAST):
