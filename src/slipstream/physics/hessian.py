@@ -18,7 +18,7 @@ from slipstream.physics.kinematics import Pose
 from slipstream.physics.model import Model
 from slipstream.physics.problem import Problem, any_touching, cone_rows, row_force
 from slipstream.physics.spatial import Scalar
-from slipstream.physics.woodbury import slot_gradient
+from slipstream.physics.woodbury import slots_gradient
 
 
 def gradient_and_hessian(
@@ -36,9 +36,8 @@ def gradient_and_hessian(
             force[link], stiffness[link] = _link_cones(cones, motions[link])
         gradient = [sp.sub(g, f) for g, f in zip(gradient, project_forces(model, where, force))]
         _add_stiffness(model, where, stiffness, set(problem.cones), hessian)
-    for slot in problem.slots:
-        change = slot_gradient(slot, acceleration)
-        gradient = list(sp.plus(gradient, change))
+    if problem.slots:
+        gradient = list(sp.plus(gradient, slots_gradient(problem.slots, acceleration)))
     return gradient, hessian
 
 

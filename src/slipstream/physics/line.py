@@ -14,7 +14,7 @@ from slipstream.physics.dynamics import link_motions
 from slipstream.physics.problem import Problem, any_touching, cone_edges, cone_rows, row_force
 from slipstream.physics.selfcontact import Slot
 from slipstream.physics.spatial import Scalar
-from slipstream.physics.woodbury import slot_components
+from slipstream.physics.woodbury import over_slots, slot_components
 
 
 def line_derivatives(
@@ -43,18 +43,15 @@ def line_derivatives(
         for link, cones in problem.cones.items():
             a, b, c = _line_cones(cones, motions[link], moved[link])
             first, second, changed = sp.add(first, a), sp.add(second, b), changed | (c > 0.0)
-    for slot in problem.slots:
-        a, b, c = _line_slot(slot, acceleration, step)
+    if problem.slots:
+
+        def edges(slot: Slot) -> tuple:
+            rows = slot_components(slot, acceleration, True)
+            return _line_edges(slot.stiffness, rows, slot_components(slot, step, False))
+
+        a, b, c = over_slots(problem.slots, edges, 3)
         first, second, changed = sp.add(first, a), sp.add(second, b), changed | (c > 0.0)
     return first, second, changed
-
-
-def _line_slot(slot: Slot, acceleration: Sequence[Scalar], step: Sequence[Scalar]) -> list[Scalar]:
-    def compute() -> tuple:
-        rows = slot_components(slot, acceleration, True)
-        return _line_edges(slot.stiffness, rows, slot_components(slot, step, False))
-
-    return when(slot.used, compute, 3, slot.stiffness)
 
 
 def _line_cones(cones: list[Cone], motion: tuple, moved: tuple) -> list[Scalar]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import drjit as dr
@@ -35,17 +35,34 @@ def slot_forces(slot: Slot, components: Sequence[Scalar]) -> tuple[list[Scalar],
     return force, (stiffness, ks[0][0], ks[1][0], ks[0][1], ks[1][1])
 
 
-def slot_gradient(slot: Slot, acceleration: Sequence[Scalar]) -> list[Scalar]:
-    """What a slot adds to the gradient of the cost: nv scalars."""
+def over_slots(
+    slots: Sequence[Slot], compute: Callable[[Slot], Sequence[Scalar]], count: int, first: int = 0
+) -> list[Scalar]:
+    """The sum of `compute(slot)` over the slots in use.
 
-    def compute() -> list[Scalar]:
+    Slots fill from the first to the last: a packet of worlds that does not use one uses none after it, and
+    leaves here at once.
+    """
+    if first == len(slots):
+        return [0.0] * count
+
+    def level() -> tuple:
+        return sp.plus(compute(slots[first]), over_slots(slots, compute, count, first + 1))
+
+    return when(slots[first].used, level, count, slots[first].stiffness)
+
+
+def slots_gradient(slots: Sequence[Slot], acceleration: Sequence[Scalar]) -> list[Scalar]:
+    """What slots add to the gradient of the cost: nv scalars."""
+
+    def compute(slot: Slot) -> list[Scalar]:
         force, _ = slot_forces(slot, slot_components(slot, acceleration, True))
         change: list[Scalar] = [0.0] * len(acceleration)
         for f, row in zip(force, slot.rows):
             change = [sp.fma(-f, r, c) for r, c in zip(row, change)]
         return change
 
-    return when(slot.used, compute, len(acceleration), slot.stiffness)
+    return over_slots(slots, compute, len(acceleration))
 
 
 @dataclass
@@ -67,28 +84,26 @@ def with_slots(
     step changes by -H^-1 J^T m where m solves (1 + k G) m = k J step. The slots are eliminated one by one;
     (1 + k G)^-1 k exists for a singular k too.
     """
-    done: list[Elimination] = []
     nv = model.nv
-    for slot in slots:
-        count = 3 * nv + 9 * len(done) + 12
 
-        def compute(slot: Slot = slot) -> list[Scalar]:
-            return _flatten(_eliminate(model, factors, slot, acceleration, half, done))
+    def level(k: int, before: list[Elimination]) -> list[Scalar]:
+        """The change of `half` by slots k and later (nv), and their pull on each slot before k (3 each)."""
+        done = [*before, _eliminate(model, factors, slots[k], acceleration, half, before)]
+        size = nv + 3 * (k + 1)
+        later: list[Scalar] = [0.0] * size
+        if k + 1 < len(slots):
+            later = when(slots[k + 1].used, lambda: level(k + 1, done), size, slots[k].stiffness)
+        own = done[k]
+        multiplier = sp.minus(own.multiplier, sp.rotate(own.weight, later[-3:]))
+        change = [sp.dot(multiplier, column, start) for *column, start in zip(*own.half, later)]
+        pulls = later[nv:-3]
+        for j, block in enumerate(own.blocks):
+            pulls[3 * j : 3 * j + 3] = sp.plus(pulls[3 * j : 3 * j + 3], sp.rotate_back(block, multiplier))
+        return [*change, *pulls]
 
-        done.append(_unflatten(when(slot.used, compute, count, slot.stiffness), nv, len(done)))
-    multipliers: list[list[Scalar]] = [[]] * len(done)
-    for k in range(len(done) - 1, -1, -1):
-        pulled: list[Scalar] = [0.0] * 3
-        for i in range(k + 1, len(done)):
-            pulled = list(sp.plus(pulled, sp.rotate_back(done[i].blocks[k], multipliers[i])))
-        multipliers[k] = list(sp.minus(done[k].multiplier, sp.rotate(done[k].weight, pulled)))
-    for slot, elimination, multiplier in zip(slots, done, multipliers):
-
-        def change(elimination: Elimination = elimination, multiplier: list = multiplier) -> list[Scalar]:
-            return [sp.dot(multiplier, [row[d] for row in elimination.half]) for d in range(nv)]
-
-        half = list(sp.minus(half, when(slot.used, change, nv, slot.stiffness)))
-    return half
+    if not slots:
+        return half
+    return list(sp.minus(half, when(slots[0].used, lambda: level(0, []), nv, slots[0].stiffness)))
 
 
 def _eliminate(
@@ -127,18 +142,6 @@ def _minus_product(start: Matrix, a: Matrix, b: Matrix) -> Matrix:
 
 def _transposed(m: Matrix) -> Matrix:
     return [sp.column(m, k) for k in range(3)]
-
-
-def _flatten(e: Elimination) -> list[Scalar]:
-    rows = [*e.half, *(row for block in e.blocks for row in block), *e.weight, e.multiplier]
-    return [value for row in rows for value in row]
-
-
-def _unflatten(flat: Sequence[Scalar], nv: int, before: int) -> Elimination:
-    half = [list(flat[k * nv : (k + 1) * nv]) for k in range(3)]
-    rest = [tuple(flat[i : i + 3]) for i in range(3 * nv, len(flat), 3)]
-    blocks: list[Matrix] = [rest[3 * k : 3 * k + 3] for k in range(before)]
-    return Elimination(half, blocks, rest[3 * before : 3 * before + 3], list(rest[-1]))
 
 
 def _inverse3(m: Matrix) -> Matrix:
