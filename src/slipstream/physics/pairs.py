@@ -81,8 +81,9 @@ def find_pairs(m: mujoco.MjModel, safe_timestep: float) -> list[Pair]:
     explicit = {tuple(sorted((int(m.pair_geom1[p]), int(m.pair_geom2[p])))): p for p in range(m.npair)}
     pairs = [_explicit_pair(m, p, safe_timestep) for p in explicit.values()]
     pairs += [_mixed_pair(m, a, b, safe_timestep) for a, b in _dynamic_pairs(m) if (a, b) not in explicit]
-    for pair in pairs:
-        _refuse(m, pair)
+    problems = [problem for pair in pairs for problem in _problems(m, pair)]
+    if problems:
+        raise ModelError("This model cannot be simulated:\n  " + "\n  ".join(problems))
     return pairs
 
 
@@ -193,17 +194,18 @@ def _mix(a: float, b: float) -> float:
     return 0.0 if a < tiny else 1.0
 
 
-def _refuse(m: mujoco.MjModel, pair: Pair) -> None:
+def _problems(m: mujoco.MjModel, pair: Pair) -> Iterator[str]:
+    """What about a pair is not simulated, one line each."""
     names = [m.geom(g).name or f"#{g}" for g in (pair.geom1, pair.geom2)]
     kinds = [mujoco.mjtGeom(k).name.removeprefix("mjGEOM_").lower() for k in pair.kinds]
     label = f"<geom name={names[0]!r} type={kinds[0]!r}> against <geom name={names[1]!r} type={kinds[1]!r}>"
     way_out = "exclude the pair, or give one of them contype='0' conaffinity='0'"
     if pair.kinds not in COLLIDERS:
-        raise ModelError(f"{label}: this collision is not simulated; {way_out}.")
-    if pair.kinds[0] in (PLANE, HFIELD) and pair.link1 != 0:
-        raise ModelError(f"{label}: a {kinds[0]} must not move; {way_out}.")
+        yield f"{label}: this collision is not simulated; {way_out}."
+    elif pair.kinds[0] in (PLANE, HFIELD) and pair.link1 != 0:
+        yield f"{label}: a {kinds[0]} must not move; {way_out}."
     if pair.condim not in (1, 3):
-        raise ModelError(f"{label}: condim='{pair.condim}' is not simulated; use 1 or 3.")
+        yield f"{label}: condim='{pair.condim}' is not simulated; use 1 or 3."
 
 
 def find_height_field(m: mujoco.MjModel, pairs: Sequence[Pair]) -> HeightField | None:
