@@ -8,7 +8,7 @@ from typing import Any
 
 import drjit as dr
 
-from slipstream.envs.locomotion.robot import Robot, squares, within
+from slipstream.envs.locomotion.robot import Robot, negated, squares, within
 
 MAX_SEEN_SPEED = 10.0
 """Velocities are clipped to this in the observation."""
@@ -54,7 +54,7 @@ class Hopper(Robot):
         after = self.simulate(state, action, rng)
         healthy = self.is_healthy(after)
         reward = self.forward_reward(state, after) + self.alive_reward(healthy) - self.control_cost(action)
-        return after, reward, ~healthy if self.terminate_when_unhealthy else False
+        return after, reward, self.terminate_when_unhealthy & negated(healthy)
 
     def observe(self, state):
         seen = (dr.clip(v, -MAX_SEEN_SPEED, MAX_SEEN_SPEED) for v in state.qvel)

@@ -8,7 +8,7 @@ from typing import Any
 import drjit as dr
 
 from slipstream import physics
-from slipstream.envs.locomotion.robot import Robot, squares, within
+from slipstream.envs.locomotion.robot import Robot, negated, squares, within
 
 
 class Humanoid(Robot):
@@ -56,7 +56,7 @@ class Humanoid(Robot):
         after = self.simulate(state, action, rng)
         healthy = self.is_healthy(after)
         reward = self.forward_reward(state, after) + self.alive_reward(healthy) - self.control_cost(action)
-        return after, reward, ~healthy if self.terminate_when_unhealthy else False
+        return after, reward, self.terminate_when_unhealthy & negated(healthy)
 
     def observe(self, state):
         return (*state.qpos[self.hidden_positions :], *state.qvel)

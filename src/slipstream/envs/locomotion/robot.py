@@ -191,3 +191,8 @@ def within(value: Any, bounds: Sequence[float]) -> Any:
     """Whether low < value < high."""
     low, high = bounds
     return (low < value) & (value < high)
+
+
+def negated(flag: Any) -> Any:
+    """The opposite of a flag, of a plain one too."""
+    return dr.select(flag, False, True)
