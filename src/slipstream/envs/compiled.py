@@ -7,7 +7,9 @@ the next call's argument: evaluated, of full width, no array twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import drjit as dr
@@ -170,7 +172,10 @@ class CompiledWorlds:
             self._recorded[key] = self._record(deliver)
         numbers = [dr.opaque(self.types.UInt, v) for v in (self.seed, self.age & 0xFFFFFFFF, slot)]
         zero = dr.opaque(self.types.Int, 0)
-        self.leaves, self.clock, _ = self._recorded[key](self.leaves, self.clock, given, arrays, numbers, zero)
+        with _without_garbage_collection():
+            self.leaves, self.clock, _ = self._recorded[key](
+                self.leaves, self.clock, given, arrays, numbers, zero
+            )
         self.age += 1
 
     def _record(self, deliver: Callable) -> Callable:
@@ -313,6 +318,19 @@ class CompiledWorlds:
             array = array_type(np.ascontiguousarray(values).astype(dtype)) + dr.opaque(array_type, 0)
         dr.eval(array)
         return array
+
+
+@contextmanager
+def _without_garbage_collection() -> Iterator[None]:
+    """Dr.Jit aborts the process when an array over NumPy's or JAX's memory is let go while a function is recorded,
+    and Python's collector may do so at any moment (discarded worlds are cyclic garbage)."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
 
 
 def random_action(env: Env, rng: Any) -> dict[str, Any]:
