@@ -172,10 +172,13 @@ class CompiledWorlds:
             self._recorded[key] = self._record(deliver)
         numbers = [dr.opaque(self.types.UInt, v) for v in (self.seed, self.age & 0xFFFFFFFF, slot)]
         zero = dr.opaque(self.types.Int, 0)
-        with _without_garbage_collection():
-            self.leaves, self.clock, _ = self._recorded[key](
-                self.leaves, self.clock, given, arrays, numbers, zero
-            )
+        arguments = (self.leaves, self.clock, given, arrays, numbers, zero)
+        try:
+            with _without_garbage_collection():
+                self.leaves, self.clock, _ = self._recorded[key](*arguments)
+        except RuntimeError as error:
+            # What the rules raised while they were traced says more than that a trace failed.
+            raise error.__cause__ or error from None
         self.age += 1
 
     def _record(self, deliver: Callable) -> Callable:
