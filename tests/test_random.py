@@ -100,6 +100,15 @@ def test_draws_times_worlds_seeds_purposes_and_groups_are_uncorrelated():
     assert abs(np.corrcoef(wolf, sheep)[0, 1]) < 4.5 / np.sqrt(3 * n)
 
 
+def test_asking_twice_for_a_groups_numbers_goes_on_with_its_stream():
+    rng, other = compiled(20), compiled(20)
+    twice = [rng.of("wolf").uniform().numpy() for _ in range(2)]
+    stream = other.of("wolf")
+    once = [stream.uniform().numpy() for _ in range(2)]
+    np.testing.assert_array_equal(twice, once)
+    assert not np.array_equal(*twice)
+
+
 def test_draws_repeat_no_more_often_than_chance():
     rng = compiled(200_000)
     values = np.concatenate([rng.bits().numpy() for _ in range(8)])
