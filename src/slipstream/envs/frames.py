@@ -1,4 +1,4 @@
-"""Everything there is to see of a moment of many worlds, as named NumPy arrays, and how two such frames differ."""
+"""All there is to see of many worlds at a moment, as named NumPy arrays, and how two such frames differ."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def problems_where(
 
 
 def different(expected: Frame, got: Frame, which: Sequence[int], step: int | None) -> Iterator[Problem]:
-    """Where the worlds `which` of two frames do not have the same bits (frames may hold different numbers of worlds)."""
+    """Where the worlds `which` of two frames (of any numbers of worlds) do not have the same bits."""
     for name in expected:
         counts = (len(f["truncated" if "truncated" in f else "clock.step"]) for f in (expected, got))
         a, b = (of_worlds(f[name], n)[list(which)] for f, n in zip((expected, got), counts))
