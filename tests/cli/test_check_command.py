@@ -37,7 +37,15 @@ def test_a_broken_world_gives_exit_code_1_and_a_table(capsys, tmp_path, monkeypa
 
 def test_json_is_for_programs(capsys):
     options = parse(
-        "tag-gridworld", "--json", "--worlds", "2", "--steps", "3", "--option", "num_taggers=2", "grid_length=4"
+        "tag-gridworld",
+        "--json",
+        "--worlds",
+        "2",
+        "--steps",
+        "3",
+        "--option",
+        "num_taggers=2",
+        "grid_length=4",
     )
     assert run(options) == 0
     result = json.loads(capsys.readouterr().out)

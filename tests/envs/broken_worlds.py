@@ -70,7 +70,11 @@ class Contagious(Drift):
             return state, 0.0, False
         lane = dr.arange(dr.uint32_array_t(type(state.x)), len(state.x))
         left = dr.gather(type(state.x), state.x, dr.select(lane == 0, 0, lane - 1))
-        return Position(state.x + 0.0 * dr.minimum(left, 1.0) + dr.select(dr.isnan(left), 1.0, 0.0)), 0.0, False
+        return (
+            Position(state.x + 0.0 * dr.minimum(left, 1.0) + dr.select(dr.isnan(left), 1.0, 0.0)),
+            0.0,
+            False,
+        )
 
 
 class Explodes(Drift):

@@ -58,7 +58,11 @@ def test_reductions_of_real_numbers_are_numpys(values):
 @settings(max_examples=40, deadline=None)
 @given(flags)
 def test_counts_of_flags_are_numpys(values):
-    operations = {"count": lambda v: v.sum(axis=1), "any": lambda v: v.any(axis=1), "all": lambda v: v.all(axis=1)}
+    operations = {
+        "count": lambda v: v.sum(axis=1),
+        "any": lambda v: v.any(axis=1),
+        "all": lambda v: v.all(axis=1),
+    }
     for name, expected in operations.items():
         compiled, plain = both("Bool", values, lambda g, a, name=name: getattr(g, name)(a))
         np.testing.assert_array_equal(compiled, expected(values))
@@ -86,7 +90,10 @@ def test_spread_index_and_pick_address_the_right_agents(worlds, size):
     pack = Group("pack", Box(1), Discrete(2), size)
     of_world = opaque(LLVM.Float, np.arange(worlds, dtype=np.float32))
     odd = opaque(LLVM.Bool, np.arange(worlds) % 2 == 1)
-    for spread, expected in ((pack.spread(of_world), np.arange(worlds)), (pack.spread(odd), np.arange(worlds) % 2)):
+    for spread, expected in (
+        (pack.spread(of_world), np.arange(worlds)),
+        (pack.spread(odd), np.arange(worlds) % 2),
+    ):
         lanes = np.broadcast_to(spread.numpy(), worlds * size)  # a single world's value may stay a single one
         np.testing.assert_array_equal(lanes, np.repeat(expected, size))
     np.testing.assert_array_equal(pack.index(of_world).numpy(), np.tile(np.arange(size), worlds))

@@ -18,7 +18,13 @@ LLVM, SCALAR = array_types("llvm"), array_types("scalar")
 def scenes(draw):
     """Two groups on a small lattice (so that there are ties), some of them hidden."""
     sizes = draw(st.integers(1, 7)), draw(st.integers(1, 9))
-    return sizes, draw(st.integers(1, 3)), draw(st.integers(1, 6)), draw(st.integers(0, 2**31)), draw(st.booleans())
+    return (
+        sizes,
+        draw(st.integers(1, 3)),
+        draw(st.integers(1, 6)),
+        draw(st.integers(0, 2**31)),
+        draw(st.booleans()),
+    )
 
 
 def brute_force(seeker, positions, active, k):

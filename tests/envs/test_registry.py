@@ -43,7 +43,8 @@ def test_every_name_makes_worlds_with_a_description(name):
 
 
 @pytest.mark.parametrize(
-    ("wrong", "meant"), [("cart-pole", "'cartpole'"), ("tag", "choose from cartpole"), ("pendlum", "'pendulum'")]
+    ("wrong", "meant"),
+    [("cart-pole", "'cartpole'"), ("tag", "choose from cartpole"), ("pendlum", "'pendulum'")],
 )
 def test_an_unknown_name_gets_the_nearest_ones(wrong, meant):
     with pytest.raises(UnknownEnvironment, match=f"Unknown environment '{wrong}'.*{meant}"):

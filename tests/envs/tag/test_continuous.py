@@ -9,7 +9,13 @@ from reference_tag import Continuous, ContinuousRules
 
 from slipstream.envs import make
 
-FIELDS = {"loc_x": "x", "loc_y": "y", "speed": "speed", "direction": "direction", "acceleration": "acceleration"}
+FIELDS = {
+    "loc_x": "x",
+    "loc_y": "y",
+    "speed": "speed",
+    "direction": "direction",
+    "acceleration": "acceleration",
+}
 SIZES = [
     ContinuousRules(tagging_distance=0.1),
     ContinuousRules(num_taggers=1, num_runners=1, num_neighbors=1, grid_length=2.0, tagging_distance=0.4),
@@ -157,7 +163,9 @@ def test_one_tagger_is_paid_for_each_runner_and_the_lowest_wins_a_tie():
 
 
 def test_directions_stay_below_a_whole_turn():
-    ours = make("tag-continuous", num_worlds=1, num_taggers=1, num_runners=3, min_turn=-1e-9, num_turn_levels=2)
+    ours = make(
+        "tag-continuous", num_worlds=1, num_taggers=1, num_runners=3, min_turn=-1e-9, num_turn_levels=2
+    )
     ours.set_state(direction=[[0.0, 0.0, 6.283185, 1.0]])
     ours.step({"tagger": np.array([[0], [1]]), "runner": np.array([[0, 0, 0], [1, 1, 1]])})
     direction = ours.get_state()["direction"]
@@ -183,7 +191,13 @@ def test_starts_are_uniform_and_differ_between_worlds_and_episodes():
 
 @pytest.mark.parametrize(
     "options",
-    [{"num_taggers": 0}, {"num_runners": 0}, {"num_neighbors": 11}, {"num_neighbors": 0}, {"num_turn_levels": 0}],
+    [
+        {"num_taggers": 0},
+        {"num_runners": 0},
+        {"num_neighbors": 11},
+        {"num_neighbors": 0},
+        {"num_turn_levels": 0},
+    ],
     ids=str,
 )
 def test_impossible_sizes_are_refused(options):

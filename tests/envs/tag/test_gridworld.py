@@ -21,7 +21,10 @@ SIZES = [
 def both(rules, num_worlds=40, seed=0):
     """Our worlds and the reference in the same random states, many of them with a tag or a tie ahead."""
     draw = np.random.default_rng(seed)
-    ours, reference = make("tag-gridworld", num_worlds=num_worlds, **asdict(rules)), Gridworld(num_worlds, rules)
+    ours, reference = (
+        make("tag-gridworld", num_worlds=num_worlds, **asdict(rules)),
+        Gridworld(num_worlds, rules),
+    )
     agents = rules.num_taggers + 1
     reference.x, reference.y = draw.integers(0, rules.grid_length + 1, (2, num_worlds, agents), np.int32)
     close = num_worlds // 2
@@ -36,7 +39,9 @@ def both(rules, num_worlds=40, seed=0):
 def compare(step, outcome, num_worlds):
     for group, reward in outcome.reward.items():
         np.testing.assert_allclose(step.reward[group], reward, rtol=1e-6, atol=1e-6)
-        np.testing.assert_allclose(step.final_observation[group], outcome.observation[group], rtol=1e-6, atol=1e-7)
+        np.testing.assert_allclose(
+            step.final_observation[group], outcome.observation[group], rtol=1e-6, atol=1e-7
+        )
         agents = reward.size // num_worlds
         np.testing.assert_array_equal(step.terminated[group], np.repeat(outcome.terminated, agents))
         np.testing.assert_array_equal(step.truncated[group], np.repeat(outcome.truncated, agents))
