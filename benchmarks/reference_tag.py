@@ -1,7 +1,7 @@
-"""Tag in plain vectorised NumPy, written from the rules alone: the reference of the tests, the peer of the benchmark.
+"""Tag in plain vectorised NumPy, written from the rules alone: reference of the tests, peer of the benchmark.
 
-Agents are the last axis, taggers first: every quantity of the agents is `[worlds, agents]`. Observations come out
-feature-major, `[features, worlds * group]`, as Slipstream's do.
+Agents are the last axis, taggers first: every quantity of the agents is `[worlds, agents]`. Observations come
+out feature-major, `[features, worlds * group]`, as Slipstream's do.
 """
 
 from __future__ import annotations

@@ -20,11 +20,11 @@ from typing import Any
 
 import numpy as np
 import tyro
-from reference_tag import Continuous, ContinuousRules, Gridworld, GridworldRules
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from reference_tag import Continuous, ContinuousRules, Gridworld, GridworldRules
 from slipstream.arrays import set_threads
 from slipstream.envs import make
 
@@ -98,7 +98,7 @@ def rate(case: Case, budget: float) -> float:
 
 
 def peer_rate(case: Case, budget: float) -> float:
-    """Agent steps per second of NumPy, at whichever number of worlds suits it best (large arrays leave the cache)."""
+    """Agent steps per second of NumPy, at the number of worlds that suits it best (caches are small)."""
     counts = sorted({max(1, n // case.agents) for n in NUMPY_LANES})
     return max(n * case.agents / seconds_per_step(case.numpys(n), budget / len(counts)) for n in counts)
 
@@ -124,7 +124,7 @@ def headline(
 def scaling(
     agents: tuple[int, ...], worlds: tuple[int, ...], budget: float, progress: Progress
 ) -> list[dict]:
-    """Agent steps per second over agents (at about a constant number of lanes) and over worlds (of 100 agents)."""
+    """Agent steps per second over agents (lanes about constant) and over worlds of 100 agents."""
     points = []
     for name, lanes in (("tag-gridworld", 200_000), ("tag-continuous", 20_000)):
         cases = [("agents", Case(name, n, max(1, lanes // n))) for n in agents]

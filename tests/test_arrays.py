@@ -59,7 +59,7 @@ def test_to_numpy_is_a_copy():
 
 
 def test_an_unknown_backend_names_the_choices():
-    with pytest.raises(BackendError, match="'metal'.*auto, llvm, cuda, scalar"):
+    with pytest.raises(BackendError, match=r"'metal'.*auto, llvm, cuda, scalar"):
         resolve_backend("metal")
 
 

@@ -52,7 +52,7 @@ def test_an_unknown_name_gets_the_nearest_ones(wrong, meant):
 
 
 def test_an_unknown_option_gets_the_nearest_ones():
-    with pytest.raises(ValueError, match="Unknown option 'num_tagers' of tag-gridworld.*'num_taggers'"):
+    with pytest.raises(ValueError, match=r"Unknown option 'num_tagers' of tag-gridworld.*'num_taggers'"):
         make("tag-gridworld", num_tagers=3)
     with pytest.raises(ValueError, match="Unknown option 'gravity' of cartpole: it has none"):
         make("cartpole", gravity=3)
@@ -70,7 +70,7 @@ def test_a_world_in_a_file_is_named_by_its_path(my_world):
 
 
 def test_a_file_or_class_that_is_not_there_is_named(my_world):
-    with pytest.raises(UnknownEnvironment, match="no file nowhere.py"):
+    with pytest.raises(UnknownEnvironment, match=r"no file nowhere\.py"):
         make("nowhere.py:Mine")
     with pytest.raises(UnknownEnvironment, match="no world 'Yours'; it defines Mine"):
         make(f"{my_world}:Yours")

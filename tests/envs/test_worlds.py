@@ -243,7 +243,7 @@ def test_wrong_discrete_actions_are_named(backend, given, message):
 def test_actions_that_are_not_finite_are_named_by_their_lane(bad):
     given = np.zeros((1, 4), np.float32)
     given[0, 2] = bad
-    with pytest.raises(ValueError, match="not finite.*lane 2"):
+    with pytest.raises(ValueError, match=r"not finite.*lane 2"):
         make("pendulum", num_worlds=4).step(given)
     with pytest.raises(ValueError, match="real numbers, got int32"):
         make("pendulum", num_worlds=4).step(np.zeros((1, 4), np.int32))

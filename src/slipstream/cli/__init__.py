@@ -1,1 +1,1 @@
-"""The commands, one file each."""
+"""The `slipstream` command: one file for each subcommand."""

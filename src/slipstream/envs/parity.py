@@ -5,7 +5,7 @@ float32 and the plain ones in float64, so two kinds of difference are nobody's f
 
 * values that rounding has moved a little. They agree within a tolerance;
 * a world that stands at a discontinuity (a wall, a tie between neighbours, the limit of a tag): rounding
-  decides on which side it falls, and everything that follows from it differs. To tell this from a mistake, the
+  decides on which side it falls, and all that follows from it differs. To tell this from a mistake, the
   plain world takes the same step again from states and actions changed by a few units in the last place of
   float32. What the compiled world did must be among the things that this leads to.
 """

@@ -5,8 +5,8 @@ from dataclasses import asdict
 
 import numpy as np
 import pytest
-from reference_tag import Continuous, ContinuousRules
 
+from reference_tag import Continuous, ContinuousRules
 from slipstream.envs import make
 
 FIELDS = {
@@ -48,7 +48,7 @@ SIZES = [
 
 
 def both(rules, num_worlds, seed=1):
-    """Our worlds and the reference in the same random states, some agents out of the game, some at an edge."""
+    """Ours and the reference in the same random states, some agents out of the game, some at an edge."""
     draw = np.random.default_rng(seed)
     ours = make("tag-continuous", num_worlds=num_worlds, **asdict(rules))
     reference = Continuous(num_worlds, rules)
@@ -108,7 +108,7 @@ def test_steps_equal_the_reference_from_random_states(rules):
 
 @pytest.mark.parametrize("full", [False, True])
 def test_a_whole_episode_equals_the_reference_step_by_step(full):
-    # Levels that never add up to a whole turn, to 0 or to the highest speed: rounding would decide what happens there.
+    # Levels that never add up to a whole turn, to 0 or to the highest speed: rounding would decide there.
     rules = ContinuousRules(
         num_taggers=2,
         num_runners=6,

@@ -4,8 +4,8 @@ from dataclasses import asdict
 
 import numpy as np
 import pytest
-from reference_tag import Gridworld, GridworldRules
 
+from reference_tag import Gridworld, GridworldRules
 from slipstream.envs import make
 
 SIZES = [
