@@ -200,7 +200,7 @@ class Continuous:
         last = (self.step_count >= rules.episode_length)[:, None]
         survived = self.playing[:, taggers:] & last
         reward[:, taggers:] += np.where(survived, np.float32(rules.end_of_game_reward_for_runner), 0)
-        terminated = ~self.playing[:, taggers:].any(axis=1)
+        terminated = np.logical_not(self.playing[:, taggers:].any(axis=1))
         split = {"tagger": reward[:, :taggers].reshape(-1), "runner": reward[:, taggers:].reshape(-1)}
         return Outcome(self.observe(), split, terminated, last[:, 0])
 

@@ -46,7 +46,7 @@ def make_arrays(values, sizes, array_type):
     return {g: array_type(np.ascontiguousarray(v.reshape(-1))) for g, v in parts.items()}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(scenes())
 def test_the_search_finds_what_sorting_finds(scene):
     sizes, worlds, k, seed, hide = scene

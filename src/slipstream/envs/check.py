@@ -317,7 +317,8 @@ class _Watched(Env):
         self.drew = False
 
     def reset(self, rng: Any) -> Any:
-        return self._env.reset(_WatchedRng(rng, self))
+        watched: Any = _WatchedRng(rng, self)
+        return self._env.reset(watched)
 
     def step(self, state: Any, action: Any, rng: Any) -> tuple[Any, Any, Any]:
         state, reward, terminated = self._env.step(state, action, rng)

@@ -126,6 +126,8 @@ class Worlds:
 
     def action_mask(self) -> Any:
         """Which choices are allowed now, by group, `[choices, lanes]`; empty if the world does not say."""
+        if isinstance(self.engine, CompiledWorlds) and not any(x.mask_size for x in self.engine.layouts):
+            return {}  # spares every call of `sample_actions` an observation
         return self._choice_inputs("action_mask")
 
     def _choice_inputs(self, kind: str) -> dict[str, jax.Array]:
