@@ -127,6 +127,18 @@ def test_masked_actions_are_never_sampled(backend):
     assert seen == {0, 1, 2}
 
 
+def test_actions_drawn_in_the_kernel_respect_masks_too():
+    worlds = Worlds(Masked(), 500)
+    taken = set()
+    for _ in range(50):
+        worlds.rollout_random(1)
+        taken.update(worlds.get_state()["last"].tolist())
+    assert taken == {0, 1, 2}
+    statistics = worlds.episode_statistics
+    assert statistics.episodes == 500
+    assert statistics.returns["one"] == 0.0  # a forbidden action costs 1
+
+
 @every_backend
 def test_a_world_that_is_not_finite_is_reset_counted_and_alone(backend):
     worlds, healthy = (Worlds(Fragile(), 6, backend=backend) for _ in range(2))
