@@ -1,1 +1,53 @@
 """Slipstream: massively parallel reinforcement learning on the machine you have."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from slipstream.envs.env import Env, Group
+    from slipstream.envs.registry import make
+    from slipstream.envs.worlds import Worlds
+    from slipstream.spaces import Box, Discrete, MultiDiscrete
+    from slipstream.training.api import train
+    from slipstream.training.config import PolicyConfig, TrainConfig
+    from slipstream.training.loading import load
+
+_HOMES = {
+    "Box": "slipstream.spaces",
+    "Discrete": "slipstream.spaces",
+    "Env": "slipstream.envs.env",
+    "Group": "slipstream.envs.env",
+    "MultiDiscrete": "slipstream.spaces",
+    "PolicyConfig": "slipstream.training.config",
+    "TrainConfig": "slipstream.training.config",
+    "Worlds": "slipstream.envs.worlds",
+    "load": "slipstream.training.loading",
+    "make": "slipstream.envs.registry",
+    "train": "slipstream.training.api",
+}
+
+__all__ = [
+    "Box",
+    "Discrete",
+    "Env",
+    "Group",
+    "MultiDiscrete",
+    "PolicyConfig",
+    "TrainConfig",
+    "Worlds",
+    "__version__",
+    "load",
+    "make",
+    "train",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the public names when they are first used: `import slipstream` itself costs nothing."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'slipstream' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)

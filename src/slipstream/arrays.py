@@ -18,6 +18,7 @@ import re
 import sys
 from dataclasses import dataclass
 from functools import cache
+from importlib import metadata
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
@@ -145,6 +146,12 @@ def _align_stack() -> bool:
     return True
 
 
+def vector_width() -> int:
+    """Lanes per instruction of the llvm backend: 16 with AVX-512."""
+    found = _core_functions(_VECTOR_WIDTH)
+    return int(found[0]()) if found else 0
+
+
 def resolve_backend(name: str = "auto") -> BackendName:
     """The backend to use for a user's choice, or a `BackendError` that says what is missing."""
     if name not in BACKEND_CHOICES:
@@ -202,8 +209,8 @@ def shared_zeros(array_type: type, size: int) -> Any:
     functions = _core_functions(_STASH_REF)
     if functions is None:
         raise BackendError(
-            f"Dr.Jit {dr.__version__} cannot write shared arrays in place; install a version that "
-            "pyproject.toml names."
+            f"Dr.Jit {metadata.version('drjit')} cannot write shared arrays in place; "
+            "install a version that pyproject.toml names."
         )
     (stash,) = functions
     stash.argtypes, stash.restype = [ctypes.c_uint32], ctypes.c_uint64
@@ -211,6 +218,15 @@ def shared_zeros(array_type: type, size: int) -> Any:
     dr.make_opaque(array)
     stash(array.index)
     return array
+
+
+def keep_compiled_programs() -> None:
+    """Let JAX keep what it compiles on disk (Dr.Jit does so by itself): a second run starts in a moment."""
+    if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+        home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+        jax.config.update("jax_compilation_cache_dir", os.path.join(home, "slipstream", "jax"))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
 
 
 def set_threads(count: int) -> None:

@@ -1,8 +1,9 @@
 """Counter-based random numbers inside kernels.
 
 A number is a pure function of (seed, world, agent, time, draw): no state to store, the same on every backend. World
-and agent enter as the lane `world * group_size + agent`, which does not depend on how many worlds run beside it. The function is `pcg4d` (Jarzynski and
-Olano, "Hash Functions for GPU Rendering", JCGT 2020): four 32-bit words in, four well mixed ones out.
+and agent enter as the lane `world * group_size + agent`, which does not depend on how many worlds run beside it. The
+function is `pcg4d` (Jarzynski and Olano, "Hash Functions for GPU Rendering", JCGT 2020): four 32-bit words in, four
+well mixed ones out.
 """
 
 from __future__ import annotations

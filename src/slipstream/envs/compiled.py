@@ -97,8 +97,7 @@ class CompiledWorlds:
         active = by_group(self.env, self.env.active(state))
         masks = action_mask(self.env, state) or {}
         return [
-            GroupLayout(g, active is not None and g.name in active, len(masks.get(g.name, ())))
-            for g in self.env.groups
+            GroupLayout(g, active is not None and g.name in active, len(masks.get(g.name, ()))) for g in self.env.groups
         ]
 
     def _state(self, leaves: list[Any]) -> Any:
@@ -259,11 +258,11 @@ class CompiledWorlds:
             if isinstance(group.action, Box):
                 parts = clip_to(group.action, parts)
             action[group.name] = parts[0] if isinstance(group.action, Discrete) else tuple(parts)
-        return action if len(self.env.groups) > 1 else action[self.env.groups[0].name]
+        return self.env.bare(action)
 
     def _draw(self, here: Here, age: Any, state: Any) -> Any:
-        action = random_action(self.env, here.rng(age, ACTION), action_mask(self.env, state) or {})
-        return action if len(self.env.groups) > 1 else action[self.env.groups[0].name]
+        masks = action_mask(self.env, state) or {}
+        return self.env.bare(random_action(self.env, here.rng(age, ACTION), masks))
 
     # Observing and exchanging state.
 
@@ -299,9 +298,10 @@ class CompiledWorlds:
             flat |= {f"{kind}/{n}": v for n, v in getattr(clock, kind).items()}
         return flat
 
-    def clock_arrays(self) -> dict[str, np.ndarray]:
+    def clock_arrays(self, *names: str) -> dict[str, np.ndarray]:
+        """The named counters and sums (by default all), per world."""
         dr.sync_thread()
-        return {name: to_numpy(value) for name, value in self.clock.items()}
+        return {name: to_numpy(self.clock[name]) for name in names or self.clock}
 
     def set_clock(self, arrays: dict[str, np.ndarray]) -> None:
         for name, values in arrays.items():

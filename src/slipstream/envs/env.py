@@ -103,7 +103,7 @@ class Group:
         carry = dr.int32_array_t(type(of_agents))(carry)
         # Value, number and load share one word: a single pass finds all three.
         fits = below * self.size * carry_below <= 2**32
-        word_type = (dr.uint32_array_t if fits else dr.uint64_array_t)(type(of_agents))
+        word_type: Any = (dr.uint32_array_t if fits else dr.uint64_array_t)(type(of_agents))
 
         def search() -> Any:
             lanes = max(len(of_agents), len(carry))
@@ -113,7 +113,7 @@ class Group:
 
         word = once(("lowest", self.size, carry_below, fits), [of_agents, carry], search)
         order = word // carry_below
-        integer = dr.int32_array_t(word_type)
+        integer: Any = dr.int32_array_t(word_type)
         return integer(order // self.size), integer(word - order * carry_below)
 
     def pick(self, of_agents: Any, number: Any) -> Any:
@@ -208,7 +208,7 @@ class Env:
     by group name. The options of a world are the parameters of its `__init__`.
     """
 
-    groups: tuple[Group, ...]
+    groups: tuple[Group, ...] = ()
     max_steps: int | None = None
     """After so many steps an episode is truncated. None: never."""
 
@@ -239,6 +239,10 @@ class Env:
     def report(self, state: Any) -> Mapping[str, Any]:
         """Named quantities of the world at the end of an episode, averaged into the run's metrics."""
         return {}
+
+    def bare(self, by_group: Mapping[str, Any]) -> Any:
+        """With a single group its value, else all of them by name."""
+        return by_group if len(self.groups) > 1 else next(iter(by_group.values()))
 
     def group(self, name: str) -> Group:
         return next(g for g in self.groups if g.name == name)

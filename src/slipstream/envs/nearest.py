@@ -88,8 +88,7 @@ class Nearest:
         """A per-agent quantity of the i-th nearest agent, for each i (0 where nothing was found)."""
         table = _table(self.among, [quantity[g.name] for g in self.among])
         return [
-            dr.gather(type(table), table, self._rows(number), found)
-            for number, found in zip(self.number, self.found)
+            dr.gather(type(table), table, self._rows(number), found) for number, found in zip(self.number, self.found)
         ]
 
     def tally(self, group: Group, which: Any) -> Any:
@@ -142,8 +141,8 @@ def _own_number(seeker: Group, among: Sequence[Group]) -> int | None:
 
 def _search_compiled(seeker, among, places, here, k, exists) -> Nearest:
     float_type = type(here[0])
-    unsigned = dr.uint32_array_t(float_type)
-    key_type = dr.uint64_array_t(float_type)
+    unsigned: Any = dr.uint32_array_t(float_type)
+    key_type: Any = dr.uint64_array_t(float_type)
     tables = [_table(among, parts) for parts in places]
     if exists is not None:
         # An agent that cannot be found stands infinitely far away: no third gather in the loop.
@@ -206,9 +205,7 @@ def _search_plain(seeker, among, places, here, k, exists) -> Nearest:
         for i in range(k):
             distance2[i].append(ranked[i][0])
             number[i].append(ranked[i][1])
-    return Nearest(
-        seeker, among, [scalar.ArrayXu(n) for n in number], [scalar.ArrayXf64(d) for d in distance2]
-    )
+    return Nearest(seeker, among, [scalar.ArrayXu(n) for n in number], [scalar.ArrayXf64(d) for d in distance2])
 
 
 def _squared_distance(a: Sequence[Any], b: Sequence[Any]) -> Any:

@@ -93,9 +93,7 @@ def make_env(name: str, **options: Any) -> Env:
     return env_class(name)(**options)
 
 
-def make(
-    name: str, num_worlds: int = 1024, seed: int = 0, backend: str = "auto", **env_options: Any
-) -> Worlds:
+def make(name: str, num_worlds: int = 1024, seed: int = 0, backend: str = "auto", **env_options: Any) -> Worlds:
     """Many copies of a world, stepped together.
 
     Args:

@@ -25,7 +25,17 @@ class ScalarWorlds:
         self.age = 0
         names = [g.name for g in env.groups]
         self.clocks = [
-            Clock(0, 0, dict.fromkeys(names, 0.0), 0, 0, dict.fromkeys(names, 0.0), dict.fromkeys(names, 0.0), {}, 0)
+            Clock(
+                0,
+                0,
+                dict.fromkeys(names, 0.0),
+                0,
+                0,
+                dict.fromkeys(names, 0.0),
+                dict.fromkeys(names, 0.0),
+                {},
+                0,
+            )
             for _ in range(num_worlds)
         ]
         self.reset()
@@ -71,7 +81,7 @@ class ScalarWorlds:
             if isinstance(group.action, Box):
                 parts = clip_to(group.action, parts)
             result[group.name] = parts[0] if isinstance(group.action, Discrete) else tuple(parts)
-        return result if len(self.env.groups) > 1 else result[self.env.groups[0].name]
+        return self.env.bare(result)
 
     def _row(self, outcome: Outcome) -> dict[str, np.ndarray]:
         row: dict[str, np.ndarray] = {"truncated": np.array([outcome.truncated])}
@@ -108,12 +118,13 @@ class ScalarWorlds:
                 rows.setdefault(name, []).append(value)
         return {name: np.concatenate(parts, axis=-1) for name, parts in rows.items()}
 
-    def clock_arrays(self) -> dict[str, np.ndarray]:
+    def clock_arrays(self, *names: str) -> dict[str, np.ndarray]:
+        """The named counters and sums (by default all), per world."""
         arrays = {n: np.array([getattr(c, n) for c in self.clocks]) for n in CLOCK_SCALARS}
         for kind in CLOCK_GROUPS:
             for name in getattr(self.clocks[0], kind):
                 arrays[f"{kind}/{name}"] = np.array([getattr(c, kind)[name] for c in self.clocks])
-        return arrays
+        return {name: arrays[name] for name in names or arrays}
 
     def set_clock(self, arrays: dict[str, np.ndarray]) -> None:
         for name, values in arrays.items():

@@ -14,6 +14,7 @@ from functools import cached_property
 
 import drjit as dr
 import jax
+import numpy as np
 
 from slipstream.arrays import ArrayTypes, shared_zeros
 from slipstream.envs.env import Group
@@ -49,6 +50,15 @@ class Buffer:
         """The view without its slot axis, of a buffer with a single slot."""
         dr.sync_thread()
         return jax.dlpack.from_dlpack(self._tensor_type(self.array, self.shape[1:]))
+
+    def put(self, slot: int, values: np.ndarray) -> None:
+        """Write a slot from the host."""
+        flat = np.ascontiguousarray(values).reshape(-1)
+        unsigned = dr.uint32_array_t(type(self.array))
+        index = dr.arange(unsigned, self.slot_size) + slot * self.slot_size
+        dr.scatter(self.array, type(self.array)(flat), index, mode=dr.ReduceMode.Permute)
+        dr.eval(self.array)
+        dr.sync_thread()
 
     @property
     def slot_size(self) -> int:

@@ -99,9 +99,7 @@ def begin(here: Here, episode: Any) -> Any:
     """The first state of the given episode."""
     state = here.env.reset(here.rng(episode, RESET))
     if not dataclasses.is_dataclass(state):
-        raise RulesError(
-            f"{type(here.env).__name__}.reset must return a dataclass, not {type(state).__name__}."
-        )
+        raise RulesError(f"{type(here.env).__name__}.reset must return a dataclass, not {type(state).__name__}.")
     known = {g.name for g in here.env.groups}
     for field, group, _ in state_leaves(state):
         if group is not None and group not in known:
@@ -180,7 +178,7 @@ def by_group(env: Env, value: Any) -> PerGroup | None:
             f"{type(env).__name__} has several groups ({names}): return a dictionary by group name, "
             f"not {type(value).__name__}."
         )
-    return {env.groups[0].name: value}
+    return {next(iter(env.groups)).name: value}
 
 
 def observe(env: Env, state: Any) -> dict[str, list[Any]]:

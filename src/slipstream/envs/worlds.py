@@ -91,14 +91,11 @@ class Worlds:
 
     @property
     def observation_space(self) -> Box:
-        return self._bare(self.observation_spaces)
+        return self.env.bare(self.observation_spaces)
 
     @property
     def action_space(self) -> Space:
-        return self._bare(self.action_spaces)
-
-    def _bare(self, by_group: dict[str, Any]) -> Any:
-        return by_group[self.groups[0].name] if len(self.groups) == 1 else by_group
+        return self.env.bare(self.action_spaces)
 
     def lanes(self, group: str) -> int:
         return self.num_worlds * self.env.group(group).size
@@ -118,7 +115,7 @@ class Worlds:
 
     def observe(self) -> Any:
         """The observation of the current state, by group."""
-        return self._bare(self._choice_inputs("observation"))
+        return self.env.bare(self._choice_inputs("observation"))
 
     def active(self) -> Any:
         """Which agents are in the game now, by group; empty if the world does not say."""
@@ -159,7 +156,7 @@ class Worlds:
 
     def _as_step(self, rows: dict[str, jax.Array]) -> Step:
         def each(kind: str) -> Any:
-            return self._bare({g.name: rows[f"{kind}/{g.name}"] for g in self.groups})
+            return self.env.bare({g.name: rows[f"{kind}/{g.name}"] for g in self.groups})
 
         def lanes_of(g: Group, flags: jax.Array) -> jax.Array:
             return flags if flags.shape[-1] == self.lanes(g.name) else jnp.repeat(flags, g.size)
@@ -169,10 +166,14 @@ class Worlds:
         return Step(
             each("observation"),
             each("reward"),
-            self._bare(terminated),
-            self._bare(truncated),
+            self.env.bare(terminated),
+            self.env.bare(truncated),
             each("final_observation"),
         )
+
+    def at_start(self) -> np.ndarray:
+        """Which worlds are at the beginning of an episode: after a step, those whose episode ended in it."""
+        return self.engine.clock_arrays("step")["step"] == 0
 
     def new_store(self, slots: int) -> Store:
         """A store that `step_into` can write (compiled backends only)."""
@@ -208,10 +209,8 @@ class Worlds:
         self._samples += 1
         masks = self.action_mask()
         keys = jax.random.split(key, len(self.groups))
-        sampled = {
-            g.name: _sample(k, g, self.lanes(g.name), masks.get(g.name)) for k, g in zip(keys, self.groups)
-        }
-        return self._bare(sampled)
+        sampled = {g.name: _sample(k, g, self.lanes(g.name), masks.get(g.name)) for k, g in zip(keys, self.groups)}
+        return self.env.bare(sampled)
 
     # State.
 
@@ -380,9 +379,9 @@ def _sample(key: jax.Array, group: Group, lanes: int, mask: jax.Array | None) ->
         lows, highs = (jnp.asarray(b, jnp.float32)[:, None] for b in random_bounds(space))
         return jax.random.uniform(key, (space.size, lanes), minval=lows, maxval=highs)
     rows, start = [], 0
-    for key, n in zip(jax.random.split(key, space.size), space.choices):
+    for component, n in zip(jax.random.split(key, space.size), space.choices):
         allowed = jnp.ones((n, lanes), bool) if mask is None else mask[start : start + n]
-        rows.append(jax.random.categorical(key, jnp.where(allowed, 0.0, -jnp.inf), axis=0))
+        rows.append(jax.random.categorical(component, jnp.where(allowed, 0.0, -jnp.inf), axis=0))
         start += n
     actions = jnp.stack(rows).astype(jnp.int32)
     return actions[0] if isinstance(space, Discrete) else actions

@@ -66,9 +66,7 @@ def _derivative(s, torque):
         + (CENTRE + 1.0) * GRAVITY * dr.cos(theta1 - math.pi / 2.0)
         + phi2
     )
-    acc2 = (torque + d2 / d1 * phi1 - CENTRE * speed1 * speed1 * sin2 - phi2) / (
-        CENTRE**2 + 1.0 - d2 * d2 / d1
-    )
+    acc2 = (torque + d2 / d1 * phi1 - CENTRE * speed1 * speed1 * sin2 - phi2) / (CENTRE**2 + 1.0 - d2 * d2 / d1)
     acc1 = -(d2 * acc2 + phi1) / d1
     return speed1, speed2, acc1, acc2
 
@@ -83,6 +81,4 @@ def _runge_kutta(s, torque):
     k2 = _derivative(ahead(k1, TIME_STEP / 2), torque)
     k3 = _derivative(ahead(k2, TIME_STEP / 2), torque)
     k4 = _derivative(ahead(k3, TIME_STEP), torque)
-    return tuple(
-        x + TIME_STEP / 6.0 * (a + 2.0 * b + 2.0 * c + d) for x, a, b, c, d in zip(s, k1, k2, k3, k4)
-    )
+    return tuple(x + TIME_STEP / 6.0 * (a + 2.0 * b + 2.0 * c + d) for x, a, b, c, d in zip(s, k1, k2, k3, k4))

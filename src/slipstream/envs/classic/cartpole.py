@@ -41,9 +41,7 @@ class CartPole(Env):
         force = dr.select(action == 1, FORCE, -FORCE)
         sin, cos = dr.sincos(state.theta)
         push = (force + MASS_POLE * HALF_LENGTH * state.theta_dot * state.theta_dot * sin) / TOTAL_MASS
-        theta_acc = (GRAVITY * sin - cos * push) / (
-            HALF_LENGTH * (4.0 / 3.0 - MASS_POLE * cos * cos / TOTAL_MASS)
-        )
+        theta_acc = (GRAVITY * sin - cos * push) / (HALF_LENGTH * (4.0 / 3.0 - MASS_POLE * cos * cos / TOTAL_MASS))
         x_acc = push - MASS_POLE * HALF_LENGTH * theta_acc * cos / TOTAL_MASS
         state = State(
             x=state.x + TIME_STEP * state.x_dot,

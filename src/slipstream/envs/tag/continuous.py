@@ -29,7 +29,7 @@ class State:
 
 
 class TagContinuous(Env):
-    """Taggers chase runners in a square, steering by acceleration and turns (WarpDrive's TagContinuous)."""
+    """Taggers chase runners in the plane, all steering by acceleration and turns."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class TagContinuous(Env):
             raise ValueError(f"There must be taggers and runners, got {num_taggers} and {num_runners}.")
         if not full_observation and not 1 <= num_neighbors <= others:
             raise ValueError(f"num_neighbors must be within 1 .. {others} (the other agents), got {num_neighbors}.")
-        self.max_steps = episode_length
+        self.max_steps = self.episode_length = episode_length
         self.length = grid_length
         self.max_speed = max_speed
         self.skill = {"tagger": skill_level_tagger, "runner": skill_level_runner}
@@ -117,9 +117,7 @@ class TagContinuous(Env):
             direction[g.name] = draw.integer(4) * (math.pi / 2.0)
         nothing = {g.name: 0.0 for g in self.groups}
         everybody = {g.name: True for g in self.groups}
-        return State(
-            x, y, dict(nothing), direction, dict(nothing), dict(everybody), dict(everybody), step=0
-        )
+        return State(x, y, dict(nothing), direction, dict(nothing), dict(everybody), dict(everybody), step=0)
 
     def step(self, state, action, rng):
         playing = state.still_in_game
@@ -190,7 +188,7 @@ class TagContinuous(Env):
     def observe(self, state):
         see = self._see_all if self.full_observation else self._see_nearest
         features = self._features(state)
-        time = state.step * (1.0 / self.max_steps)
+        time = state.step * (1.0 / self.episode_length)
         observed = {}
         for g in self.groups:
             playing = state.seen_in_game[g.name]
@@ -200,9 +198,7 @@ class TagContinuous(Env):
 
     def _see_nearest(self, group, state, features):
         playing = state.seen_in_game[group.name]
-        near = nearest(
-            group, self.groups, (state.loc_x, state.loc_y), self.num_neighbors, state.seen_in_game
-        )
+        near = nearest(group, self.groups, (state.loc_x, state.loc_y), self.num_neighbors, state.seen_in_game)
         there = [playing & found for found in near.found]
         seen = []
         for feature in features:
@@ -224,9 +220,7 @@ class TagContinuous(Env):
 
     def _others(self, group, state, field):
         """A per-agent quantity of every agent but oneself, in index order, as each agent of `group` sees it."""
-        everyone = [
-            group.spread(g.pick(field[g.name], i)) for g in self.groups for i in range(g.size)
-        ]
+        everyone = [group.spread(g.pick(field[g.name], i)) for g in self.groups for i in range(g.size)]
         start = 0 if group is self.tagger else self.tagger.size
         me = group.index(state.step) + start
         return [dr.select(me <= i, everyone[i + 1], everyone[i]) for i in range(len(everyone) - 1)]

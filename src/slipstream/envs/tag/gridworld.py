@@ -21,7 +21,7 @@ class State:
 
 
 class TagGridworld(Env):
-    """Taggers chase one runner on a square grid (WarpDrive's TagGridWorld)."""
+    """Taggers chase one runner on a square grid."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class TagGridworld(Env):
         if grid_length >= 2**14:
             raise ValueError(f"grid_length must be below {2**14}, got {grid_length}.")
         _check_positive(num_taggers=num_taggers, grid_length=grid_length, episode_length=episode_length)
-        self.max_steps = episode_length
+        self.max_steps = self.episode_length = episode_length
         self.length = grid_length
         self.bits = grid_length.bit_length()
         self.full_observation = full_observation
@@ -66,9 +66,7 @@ class TagGridworld(Env):
         return State(loc_x=dict(start), loc_y=dict(start), step=0)
 
     def step(self, state, action, rng):
-        moved = {
-            name: self._move(state.loc_x[name], state.loc_y[name], move) for name, move in action.items()
-        }
+        moved = {name: self._move(state.loc_x[name], state.loc_y[name], move) for name, move in action.items()}
         places = {name: word >> 1 for name, word in moved.items()}
         hit = {name: (word & 1) != 0 for name, word in moved.items()}
         state = State(
@@ -149,7 +147,7 @@ class TagGridworld(Env):
         return coordinate * (1.0 / self.length)
 
     def _time(self, state):
-        return state.step * (1.0 / self.max_steps)
+        return state.step * (1.0 / self.episode_length)
 
     def report(self, state):
         nearest, _ = self._lowest(self._squared_distance(state), state)

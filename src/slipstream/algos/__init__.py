@@ -1,0 +1,1 @@
+"""Algorithms: records of pure functions that know nothing of worlds or loops."""

@@ -1,0 +1,84 @@
+"""Reads the command line and hands over to a subcommand.
+
+A subcommand is imported only when it is called, so that `slipstream --help` answers at once.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any
+
+COMMANDS = {
+    "doctor": ("doctor:Doctor", "what this machine offers, and what to install if something is missing"),
+    "envs": ("envs:Envs", "the worlds that come with Slipstream"),
+    "train": ("train:Train", "train policies in a world"),
+    "eval": ("evaluate:Eval", "how good the policies of a run are"),
+    "plot": ("plot:Plot", "learning curves of one or more runs"),
+    "check": ("check:Check", "whether a world keeps its promises"),
+    "bench": ("bench:Bench", "how fast a world runs on this machine"),
+}
+
+OK, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+"""Exit codes: success; the command ran and its answer is no; what was asked for makes no sense; Ctrl-C."""
+
+
+def usage() -> str:
+    lines = [f"  {name:<14}{summary}" for name, (_, summary) in COMMANDS.items()]
+    return "\n".join(
+        [
+            "usage: slipstream COMMAND [OPTIONS]",
+            "",
+            "Reinforcement learning in thousands of worlds at once.",
+            "",
+            "commands:",
+            *lines,
+            "",
+            "slipstream COMMAND --help explains a command. A good start: slipstream train cartpole",
+        ]
+    )
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The entry point; returns the exit code."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(usage())
+        return OK if arguments else BAD_INPUT
+    if arguments[0] == "--version":
+        from slipstream import __version__
+
+        print(__version__)
+        return OK
+    name, *rest = arguments
+    if name not in COMMANDS:
+        import difflib
+
+        near = difflib.get_close_matches(name, COMMANDS, n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        print(f"slipstream: there is no command {name!r}.{hint}\n\n{usage()}", file=sys.stderr)
+        return BAD_INPUT
+    return _run(name, rest)
+
+
+def _run(name: str, arguments: list[str]) -> int:
+    import tyro
+
+    module_name, _, record = COMMANDS[name][0].partition(":")
+    module: Any = importlib.import_module(f"slipstream.cli.{module_name}")
+    options = tyro.cli(getattr(module, record), args=arguments, prog=f"slipstream {name}")
+    from slipstream.arrays import BackendError
+    from slipstream.runs.directory import RunError
+
+    try:
+        return module.run(options)
+    except (ValueError, BackendError, RunError) as error:
+        print(f"slipstream {name}: {error}", file=sys.stderr)
+        return BAD_INPUT
+    except KeyboardInterrupt:
+        print(f"slipstream {name}: stopped.", file=sys.stderr)
+        return INTERRUPTED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,39 @@
+"""`slipstream plot`: learning curves."""
+
+from __future__ import annotations
+
+import json as json_module
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tyro
+
+
+@dataclass(frozen=True)
+class Plot:
+    """Draw the learning curves of one or more runs: return against steps and against wall-clock time.
+
+    Runs that differ only in their seed become one curve, the mean, with a band of one standard deviation.
+    """
+
+    runs: tyro.conf.Positional[tuple[str, ...]]
+    """Directories of runs."""
+    out: str | None = None
+    """Where to write, without suffix (a PNG and an SVG); by default `curves` in the first run's directory."""
+    metric: str | None = None
+    """Which metric; by default the return of every group."""
+    json: bool = False
+    """Print which files were written as JSON."""
+
+
+def run(options: Plot) -> int:
+    from slipstream.runs.curves import draw_curves
+
+    if not options.runs:
+        raise ValueError("Name at least one run directory.")
+    out = Path(options.out) if options.out else Path(options.runs[0]) / "curves"
+    files = [str(f) for f in draw_curves(list(options.runs), out, options.metric)]
+    result: dict[str, Any] = {"files": files}
+    print(json_module.dumps(result) if options.json else "\n".join(f"Wrote {f}" for f in files))
+    return 0

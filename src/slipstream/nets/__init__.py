@@ -1,0 +1,1 @@
+"""Networks over feature-major arrays: `[features, lanes]` in, `[outputs, lanes]` out."""

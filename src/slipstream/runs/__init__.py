@@ -1,0 +1,1 @@
+"""Run directories: configuration, metrics, checkpoints and log. The only code that knows file names."""

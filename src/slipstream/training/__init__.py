@@ -1,0 +1,1 @@
+"""Training: the only code that joins worlds, algorithms and run directories."""

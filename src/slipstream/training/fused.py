@@ -1,0 +1,246 @@
+"""The fused loop: worlds, policies and learning on one device, with nothing but metrics leaving it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import numpy as np
+
+from slipstream.envs.registry import make
+from slipstream.runs.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from slipstream.runs.directory import RunDirectory, RunError
+from slipstream.runs.metrics import MetricsWriter, forget_after
+from slipstream.training.config import TrainConfig
+from slipstream.training.evaluate import Evaluation, evaluate
+from slipstream.training.interrupt import Interrupt
+from slipstream.training.loading import initial_states
+from slipstream.training.policies import Policies, States, store_views
+from slipstream.training.progress import Display
+from slipstream.training.saving import from_named_arrays, named_arrays, restore_slot, save_slot
+
+EVALUATION_SEED = 1_000_003
+"""Added to a run's seed for the worlds it is evaluated in."""
+
+
+@dataclass
+class Timer:
+    """Where the time goes."""
+
+    simulation: float = 0.0
+    inference: float = 0.0
+    update: float = 0.0
+
+    def shares(self) -> dict[str, float]:
+        total = self.simulation + self.inference + self.update or 1.0
+        return {f"time/{name}": value / total for name, value in vars(self).items()}
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a training run ended."""
+
+    run: str
+    step: int
+    seconds: float
+    finished: bool
+    """Whether it reached its goal or its number of steps (and was not interrupted)."""
+    returns: dict[str, float]
+    """Mean return by group over the episodes that ended last."""
+    evaluation: Evaluation | None
+
+
+@dataclass
+class Progress:
+    """How far a run has come."""
+
+    iteration: int = 0
+    seconds: float = 0.0
+    returns: dict[str, float] = field(default_factory=dict)
+    evaluation: Evaluation | None = None
+
+
+class FusedTrainer:
+    """A training run in memory: call `iterate` until `done`."""
+
+    def __init__(self, config: TrainConfig):
+        self.config = config
+        self.worlds = make(config.env, config.num_worlds, config.seed, config.backend, **dict(config.env_options))
+        self.policies = Policies(self.worlds.env, config.policies)
+        # XLA's own generator: drawing actions with JAX's default one takes longer than the network.
+        key = jax.random.key(config.seed & 0xFFFFFFFF, impl="rbg")
+        init_key, self.loop_key = jax.random.split(key)
+        # JAX compiles anew for arrays that are not tied to a device, and those of the store are.
+        self.states: States = _committed(initial_states(self.policies, key=init_key))
+        self.store = self.worlds.new_store(config.rollout_length + 1)
+        self.views = store_views(self.store)
+        self.extras = _committed(self.policies.empty_extras(config.rollout_length, config.num_worlds))
+        self.worlds.engine.observe(self.store, 0)
+        self.timer = Timer()
+        self.progress = Progress()
+        self._judge: Any = None
+
+    @property
+    def step(self) -> int:
+        return self.progress.iteration * self.config.steps_per_iteration
+
+    @property
+    def done(self) -> bool:
+        return self.progress.iteration >= self.config.iterations
+
+    def iterate(self) -> dict[str, dict[str, jax.Array]]:
+        """Roll out, learn, and leave the last observation where the next rollout begins."""
+        rollout_key, update_key = jax.random.split(jax.random.fold_in(self.loop_key, self.progress.iteration))
+        for slot in range(self.config.rollout_length):
+            start = time.perf_counter()
+            self.extras, actions = self.policies.act(self.states, self.views, slot, self.extras, key=rollout_key)
+            jax.block_until_ready(actions)
+            acted = time.perf_counter()
+            self.worlds.step_into(self.store, slot + 1, actions)
+            self.timer.inference += acted - start
+            self.timer.simulation += time.perf_counter() - acted
+        start = time.perf_counter()
+        fraction = self.progress.iteration / self.config.iterations
+        self.states, metrics = self.policies.update(self.states, self.views, self.extras, fraction, key=update_key)
+        # The store's readers must have finished before the next rollout writes to it.
+        jax.block_until_ready((self.states, metrics))
+        self.timer.update += time.perf_counter() - start
+        self.store.copy_slot(self.config.rollout_length, 0)
+        self.progress.iteration += 1
+        return metrics
+
+    def evaluate(self) -> Evaluation:
+        """One episode without exploration in each of some worlds of their own."""
+        if self._judge is None:
+            c = self.config
+            self._judge = make(c.env, c.evaluate_episodes, c.seed + EVALUATION_SEED, c.backend, **dict(c.env_options))
+        return evaluate(self.policies, self.states, self._judge)
+
+    # Checkpoints.
+
+    def save(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """Everything that decides how the run goes on."""
+        arrays = named_arrays(self.states, "policy")
+        arrays |= {f"worlds/{n}": a for n, a in self.worlds.save().items()}
+        arrays |= {f"slot/{n}": a for n, a in save_slot(self.store, 0).items()}
+        facts = {"iteration": self.progress.iteration, "seconds": self.progress.seconds}
+        return arrays, facts | {"returns": self.progress.returns}
+
+    def restore(self, checkpoint: Checkpoint, source: str) -> None:
+        self.states = _committed(from_named_arrays(self.states, checkpoint.arrays, "policy", source))
+        of = {kind: _with_prefix(checkpoint.arrays, kind) for kind in ("worlds/", "slot/")}
+        expected = self.worlds.save()
+        if set(expected) != set(of["worlds/"]) or any(expected[n].shape != a.shape for n, a in of["worlds/"].items()):
+            raise RunError(f"{source} does not fit: its worlds have another state.")
+        self.worlds.restore(of["worlds/"])
+        restore_slot(self.store, 0, of["slot/"])
+        self.progress.iteration = checkpoint.facts["iteration"]
+        self.progress.seconds = checkpoint.facts["seconds"]
+        self.progress.returns = checkpoint.facts["returns"]
+
+
+def _committed(tree: Any) -> Any:
+    return jax.device_put(tree, jax.devices()[0])
+
+
+def _with_prefix(arrays: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
+    return {name[len(prefix) :]: a for name, a in arrays.items() if name.startswith(prefix)}
+
+
+def run_training(trainer: FusedTrainer, run: RunDirectory, display: Display, resumed: bool) -> Result:
+    """Train until the goal, the end, or an interrupt; report and save on the way."""
+    config, progress = trainer.config, trainer.progress
+    writer = MetricsWriter(run, trainer.step if resumed else None)
+    earlier, began = progress.seconds, time.perf_counter()
+    reported_at = saved_at = began
+    reported_step = trainer.step
+    reached, report_now = False, False
+    with Interrupt() as interrupt, display:
+        while not (trainer.done or reached or interrupt.requested):
+            metrics = trainer.iterate()
+            now = time.perf_counter()
+            progress.seconds = earlier + now - began
+            if due := _evaluation_due(trainer):
+                progress.evaluation = trainer.evaluate()
+                reached = due == "goal" and _goal_reached(trainer)
+            report_now = now - reported_at >= config.report_every or trainer.done or reached or bool(due)
+            if report_now:
+                rate = (trainer.step - reported_step) / max(now - reported_at, 1e-9)
+                row = _row(trainer, metrics, rate, due is not None)
+                writer.write(row)
+                display.show(row)
+                reported_at, reported_step = now, trainer.step
+            if now - saved_at >= config.checkpoint_every:
+                _save(trainer, run)
+                saved_at = now
+        _save(trainer, run)
+    writer.close()
+    finished = trainer.done or reached
+    run.log(f"{'finished' if finished else 'interrupted'} at step {trainer.step} after {progress.seconds:.1f} s")
+    return Result(str(run.path), trainer.step, progress.seconds, finished, progress.returns, progress.evaluation)
+
+
+def _evaluation_due(trainer: FusedTrainer) -> str | None:
+    """Why to evaluate now: by plan, or because the goal seems within reach."""
+    config, iteration = trainer.config, trainer.progress.iteration
+    if config.stop_at_return is not None:
+        statistics = trainer.worlds.episode_statistics
+        first = next(iter(trainer.policies.groups.values()))[0].name
+        recent = statistics.returns[first] if statistics.episodes else trainer.progress.returns.get(first)
+        # Exploration costs return: a policy that is half way there while exploring may be there without.
+        if recent is not None and recent >= config.stop_at_return - 0.5 * abs(config.stop_at_return):
+            return "goal"
+    if config.evaluate_every is not None and iteration % config.evaluate_every == 0:
+        return "plan"
+    return None
+
+
+def _goal_reached(trainer: FusedTrainer) -> bool:
+    goal, evaluation = trainer.config.stop_at_return, trainer.progress.evaluation
+    first = next(iter(trainer.policies.groups.values()))[0].name
+    return goal is not None and evaluation is not None and evaluation.groups[first].mean >= goal
+
+
+def _row(trainer: FusedTrainer, metrics: dict, rate: float, evaluated: bool) -> dict[str, float]:
+    """One report: flat names, host numbers."""
+    statistics = trainer.worlds.take_statistics()
+    if statistics.episodes:
+        trainer.progress.returns = statistics.returns
+    row: dict[str, float] = {
+        "iteration": trainer.progress.iteration,
+        "step": trainer.step,
+        "seconds": trainer.progress.seconds,
+        "steps_per_second": rate,
+        "episodes": statistics.episodes,
+        "episode_length": statistics.length,
+        "broken_worlds": statistics.broken,
+        **trainer.timer.shares(),
+    }
+    row |= {f"return/{g}": r for g, r in statistics.returns.items()}
+    row |= {f"return_std/{g}": r for g, r in statistics.return_std.items()}
+    row |= {f"report/{n}": v for n, v in statistics.report.items()}
+    row |= {f"{p}/{n}": float(v) for p, values in metrics.items() for n, v in values.items()}
+    if evaluated and trainer.progress.evaluation is not None:
+        row |= {f"evaluation/{g}": s.mean for g, s in trainer.progress.evaluation.groups.items()}
+    trainer.timer = Timer()
+    return row
+
+
+def _save(trainer: FusedTrainer, run: RunDirectory) -> None:
+    arrays, facts = trainer.save()
+    learner = (trainer.policies.learning or list(trainer.policies.groups))[0]
+    first = trainer.policies.groups[learner][0].name
+    evaluation = trainer.progress.evaluation
+    score = evaluation.groups[first].mean if evaluation else trainer.progress.returns.get(first)
+    save_checkpoint(run, trainer.step, arrays, facts, trainer.config.keep_checkpoints, score)
+
+
+def resume_trainer(run: RunDirectory, config: TrainConfig, which: str = "latest") -> FusedTrainer:
+    """A trainer that goes on where a checkpoint was written."""
+    checkpoint = load_checkpoint(run, which)
+    trainer = FusedTrainer(config)
+    trainer.restore(checkpoint, f"Checkpoint {checkpoint.name} of {run.path}")
+    forget_after(run, trainer.progress.iteration)
+    return trainer

@@ -1,0 +1,44 @@
+"""How each world is trained when nothing else is said: instances, not subclasses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from slipstream.algos.a2c import A2CConfig
+from slipstream.algos.actor_critic import ActorCriticConfig
+from slipstream.algos.ppo import PPOConfig
+
+
+@dataclass(frozen=True)
+class Preset:
+    """Where `slipstream train NAME` starts from; every value can be overridden."""
+
+    num_worlds: int = 1024
+    rollout_length: int = 32
+    total_steps: int = 5_000_000
+    ppo: PPOConfig = field(default_factory=PPOConfig)
+    a2c: A2CConfig = field(default_factory=A2CConfig)
+
+    def settings(self, algo: str) -> ActorCriticConfig:
+        return getattr(self, algo)
+
+
+DEFAULT = Preset()
+
+PRESETS = {
+    "cartpole": Preset(
+        num_worlds=256,
+        rollout_length=32,
+        total_steps=1_000_000,
+        ppo=PPOConfig(learning_rate=3e-3, epochs=6, minibatches=4, discount=0.98, trace=0.9),
+    ),
+    "mountain-car-continuous": Preset(ppo=PPOConfig(initial_log_std=0.5, discount=0.999)),
+    "pendulum": Preset(
+        rollout_length=64,
+        ppo=PPOConfig(learning_rate=1e-3, epochs=8, minibatches=8, discount=0.95, reward_scale=0.1),
+    ),
+}
+
+
+def preset(env: str) -> Preset:
+    return PRESETS.get(env, DEFAULT)
