@@ -167,9 +167,7 @@ class Continuous:
         self.x, self.y, self.speed, self.direction, self.acceleration = np.zeros((5, *shape), np.float32)
         self.playing, self.seen = np.ones((2, *shape), bool)
         self.step_count = np.zeros(num_worlds, np.int32)
-        self.accelerations = self._levels(
-            rules.min_acceleration, rules.max_acceleration, rules.num_acceleration_levels
-        )
+        self.accelerations = self._levels(rules.min_acceleration, rules.max_acceleration, rules.num_acceleration_levels)
         self.turns = self._levels(rules.min_turn, rules.max_turn, rules.num_turn_levels)
         self.begin(np.ones(num_worlds, bool))
 

@@ -57,9 +57,7 @@ class Case:
             return GridworldRules(num_taggers=self.agents - 1)
         taggers = max(1, self.agents // 20)
         neighbours = min(10, self.agents - 1)
-        return ContinuousRules(
-            num_taggers=taggers, num_runners=self.agents - taggers, num_neighbors=neighbours
-        )
+        return ContinuousRules(num_taggers=taggers, num_runners=self.agents - taggers, num_neighbors=neighbours)
 
     def ours(self) -> Callable[[int], Any]:
         return make(self.name, num_worlds=self.worlds, **asdict(self.rules)).rollout_random
@@ -103,9 +101,7 @@ def peer_rate(case: Case, budget: float) -> float:
     return max(n * case.agents / seconds_per_step(case.numpys(n), budget / len(counts)) for n in counts)
 
 
-def headline(
-    cases: list[Case], threads: list[int], budget: float, progress: Progress
-) -> list[dict[str, Any]]:
+def headline(cases: list[Case], threads: list[int], budget: float, progress: Progress) -> list[dict[str, Any]]:
     """Both worlds at their size, on each number of threads, with NumPy beside them."""
     rows = []
     task = progress.add_task("against NumPy", total=len(cases) * (len(threads) + 1))
@@ -121,9 +117,7 @@ def headline(
     return rows
 
 
-def scaling(
-    agents: tuple[int, ...], worlds: tuple[int, ...], budget: float, progress: Progress
-) -> list[dict]:
+def scaling(agents: tuple[int, ...], worlds: tuple[int, ...], budget: float, progress: Progress) -> list[dict]:
     """Agent steps per second over agents (lanes about constant) and over worlds of 100 agents."""
     points = []
     for name, lanes in (("tag-gridworld", 200_000), ("tag-continuous", 20_000)):
@@ -132,9 +126,7 @@ def scaling(
         task = progress.add_task(f"scaling of {name}", total=len(cases))
         for axis, case in cases:
             got = rate(case, budget)
-            points.append(
-                {"env": name, "over": axis, "agents": case.agents, "worlds": case.worlds, "rate": got}
-            )
+            points.append({"env": name, "over": axis, "agents": case.agents, "worlds": case.worlds, "rate": got})
             progress.advance(task)
     return points
 
@@ -166,12 +158,8 @@ def show(rows: list[dict], threads: list[int], console: Console) -> None:
     for column in ("world", "agents", "worlds", "NumPy", *(f"{n} thread{'s' * (n > 1)}" for n in threads)):
         table.add_column(column, justify="left" if column == "world" else "right")
     for row in rows:
-        ours = [
-            f"{row[f'threads_{n}'] / 1e6:.1f} M (x{row[f'threads_{n}'] / row['numpy']:.1f})" for n in threads
-        ]
-        table.add_row(
-            row["env"], str(row["agents"]), str(row["worlds"]), f"{row['numpy'] / 1e6:.2f} M", *ours
-        )
+        ours = [f"{row[f'threads_{n}'] / 1e6:.1f} M (x{row[f'threads_{n}'] / row['numpy']:.1f})" for n in threads]
+        table.add_row(row["env"], str(row["agents"]), str(row["worlds"]), f"{row['numpy'] / 1e6:.2f} M", *ours)
     console.print(table)
 
 

@@ -72,9 +72,7 @@ def test_without_a_gpu_auto_is_llvm_and_cuda_says_what_to_use(monkeypatch):
 
 def test_a_missing_llvm_names_the_command_that_installs_it(monkeypatch):
     monkeypatch.setattr(arrays, "find_llvm", lambda: None)
-    monkeypatch.setattr(
-        arrays, "_llvm_candidates", lambda: [arrays.LLVMLibrary("/somewhere/libLLVM-14.so", 14)]
-    )
+    monkeypatch.setattr(arrays, "_llvm_candidates", lambda: [arrays.LLVMLibrary("/somewhere/libLLVM-14.so", 14)])
     with pytest.raises(BackendError, match=r"found only LLVM 14.*Install it with: \S+"):
         arrays._start_llvm.__wrapped__()
 

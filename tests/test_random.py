@@ -59,9 +59,7 @@ def test_numbers_do_not_depend_on_how_many_worlds_there_are():
 
 @pytest.mark.parametrize("bins", [2, 7, 64])
 def test_uniform_numbers_fill_every_bin(bins):
-    values = np.concatenate(
-        [v.numpy() for rng in [compiled(20_000)] for v in (rng.uniform() for _ in range(5))]
-    )
+    values = np.concatenate([v.numpy() for rng in [compiled(20_000)] for v in (rng.uniform() for _ in range(5))])
     counts, _ = np.histogram(values, bins=bins, range=(0, 1))
     limit = (bins - 1) + 4 * np.sqrt(2 * (bins - 1))
     assert chi_square(counts) < limit

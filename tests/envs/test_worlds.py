@@ -271,9 +271,7 @@ def test_several_groups_need_a_dictionary_of_actions():
 
 def test_wrong_states_are_named():
     worlds = make("cartpole", num_worlds=4)
-    with pytest.raises(
-        ValueError, match="Unknown state field 'y'; the fields are x, x_dot, theta, theta_dot, step"
-    ):
+    with pytest.raises(ValueError, match="Unknown state field 'y'; the fields are x, x_dot, theta, theta_dot, step"):
         worlds.set_state(y=np.zeros(4))
     with pytest.raises(ValueError, match=r"'x' must have shape \[4\], got \[5\]"):
         worlds.set_state(x=np.zeros(5))

@@ -208,9 +208,7 @@ def _not_finite(frame: Frame, num_worlds: int, step: int) -> Iterator[Problem]:
 def fits_spaces(subject: Subject, notes: list[str]) -> Iterator[Problem]:
     """Observations lie within their bounds, and at least one choice of every action is always allowed."""
     worlds = subject.worlds()
-    yield from _outside(
-        worlds, {f"observation/{n}": v for n, v in _by_group(worlds, worlds.observe()).items()}, 0
-    )
+    yield from _outside(worlds, {f"observation/{n}": v for n, v in _by_group(worlds, worlds.observe()).items()}, 0)
     for step in range(1, subject.num_steps + 1):
         frame = take_step(worlds, worlds.sample_actions())
         yield from _outside(worlds, frame, step)

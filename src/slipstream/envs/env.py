@@ -192,9 +192,7 @@ def once(operation: Any, arrays: Sequence[Any], compute: Callable[[], Any]) -> A
 
 def _is_constant(value: Any) -> bool:
     """Whether all agents are known to have the same value, so that nothing must be searched or summed up."""
-    return _is_number(value) or (
-        dr.is_jit_v(value) and (len(value) == 1 or value.state is dr.VarState.Literal)
-    )
+    return _is_number(value) or (dr.is_jit_v(value) and (len(value) == 1 or value.state is dr.VarState.Literal))
 
 
 def _is_number(value: Any) -> bool:

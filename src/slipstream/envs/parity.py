@@ -81,9 +81,7 @@ class Parity:
         """What a plain world may do when its numbers are moved a little: frames of that world, `[values]`."""
         trials = []
         for _ in range(TRIALS):
-            self.plain.restore(
-                {name: self._nudge(a) if name[:4] == "leaf" else a for name, a in before.items()}
-            )
+            self.plain.restore({name: self._nudge(a) if name[:4] == "leaf" else a for name, a in before.items()})
             moved = dict(actions)
             for group in self.plain.groups:
                 if isinstance(group.action, Box):

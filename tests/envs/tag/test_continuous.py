@@ -87,9 +87,7 @@ def test_steps_equal_the_reference_from_random_states(rules):
         for group in ("tagger", "runner"):
             agents = outcome.reward[group].size // num_worlds
             np.testing.assert_allclose(step.reward[group], outcome.reward[group], rtol=1e-5, atol=1e-6)
-            np.testing.assert_allclose(
-                step.final_observation[group], outcome.observation[group], rtol=1e-4, atol=2e-6
-            )
+            np.testing.assert_allclose(step.final_observation[group], outcome.observation[group], rtol=1e-4, atol=2e-6)
             np.testing.assert_array_equal(step.truncated[group], np.repeat(outcome.truncated, agents))
             members = np.s_[:, : rules.num_taggers] if group == "tagger" else np.s_[:, rules.num_taggers :]
             left = (was_playing & ~reference.playing)[members] | outcome.terminated[:, None]
@@ -163,9 +161,7 @@ def test_one_tagger_is_paid_for_each_runner_and_the_lowest_wins_a_tie():
 
 
 def test_directions_stay_below_a_whole_turn():
-    ours = make(
-        "tag-continuous", num_worlds=1, num_taggers=1, num_runners=3, min_turn=-1e-9, num_turn_levels=2
-    )
+    ours = make("tag-continuous", num_worlds=1, num_taggers=1, num_runners=3, min_turn=-1e-9, num_turn_levels=2)
     ours.set_state(direction=[[0.0, 0.0, 6.283185, 1.0]])
     ours.step({"tagger": np.array([[0], [1]]), "runner": np.array([[0, 0, 0], [1, 1, 1]])})
     direction = ours.get_state()["direction"]

@@ -39,9 +39,7 @@ def both(rules, num_worlds=40, seed=0):
 def compare(step, outcome, num_worlds):
     for group, reward in outcome.reward.items():
         np.testing.assert_allclose(step.reward[group], reward, rtol=1e-6, atol=1e-6)
-        np.testing.assert_allclose(
-            step.final_observation[group], outcome.observation[group], rtol=1e-6, atol=1e-7
-        )
+        np.testing.assert_allclose(step.final_observation[group], outcome.observation[group], rtol=1e-6, atol=1e-7)
         agents = reward.size // num_worlds
         np.testing.assert_array_equal(step.terminated[group], np.repeat(outcome.terminated, agents))
         np.testing.assert_array_equal(step.truncated[group], np.repeat(outcome.truncated, agents))
