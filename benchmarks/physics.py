@@ -316,9 +316,7 @@ def peers(worlds: int, timeout: float) -> list[dict]:
             print(f"{label:24} failed: {done.stderr.strip().splitlines()[-1:]}")
             continue
         result = {"peer": label, **json.loads(done.stdout.splitlines()[-1])}
-        print(
-            f"{label:24}{result['steps_per_s']:14,.0f} env steps/s, first {result['first_step_s']:.0f} s"
-        )
+        print(f"{label:24}{result['steps_per_s']:14,.0f} env steps/s, first {result['first_step_s']:.0f} s")
         results.append(result)
     return results
 
@@ -328,7 +326,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--robots", nargs="*", default=list(ROBOTS), help="which robots")
-    parser.add_argument("--xml", help="one more robot: MuJoCo's own humanoid, or any model with a free root")
+    parser.add_argument(
+        "--xml", help="MuJoCo's own humanoid (found by itself once --peers has installed MJX)"
+    )
     parser.add_argument("--threads", type=int, nargs="*", default=[1, os.cpu_count() or 1])
     parser.add_argument("--worlds", type=int, default=4096)
     parser.add_argument("--rounds", type=int, default=3)
@@ -339,8 +339,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--json", type=Path, help="write the results there")
     options = parser.parse_args(arguments)
     robots = {name: ROBOTS[name] for name in options.robots}
-    if options.xml:
-        robots[Path(options.xml).stem] = Robot(os.path.abspath(options.xml), 5, 2, (0.8, 3.0))
+    xml = options.xml or next(
+        map(str, PEERS.glob("lib/*/site-packages/mujoco/mjx/test_data/humanoid/humanoid.xml")), None
+    )
+    if xml and options.robots:
+        robots["MuJoCo's humanoid"] = Robot(os.path.abspath(xml), 5, 2, (0.8, 3.0))
     results: dict[str, list] = {"table": []}
     measure: Callable[..., dict] = compare
     for name, robot in robots.items():
