@@ -62,9 +62,7 @@ NOISE = 0.01
 def read_model(robot: Robot) -> mujoco.MjModel:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        m = mujoco.MjModel.from_xml_path(
-            str(ASSETS / robot.file) if not os.path.isabs(robot.file) else robot.file
-        )
+        m = mujoco.MjModel.from_xml_path(str(ASSETS / robot.file) if not os.path.isabs(robot.file) else robot.file)
     m.opt.integrator = mujoco.mjtIntegrator.mjINT_EULER
     m.opt.solver = mujoco.mjtSolver.mjSOL_NEWTON
     m.opt.iterations, m.opt.tolerance = 100, 1e-8
@@ -283,9 +281,7 @@ def install_peers() -> Path | None:
         [str(python), "-m", "pip", "install", "-q", "brax", "mujoco-mjx"], capture_output=True, text=True
     )
     if done.returncode or subprocess.run(probe, capture_output=True).returncode:
-        print(
-            "Brax and MJX could not be installed here, so they are left out.", *done.stderr.splitlines()[-1:]
-        )
+        print("Brax and MJX could not be installed here, so they are left out.", *done.stderr.splitlines()[-1:])
         return None
     return python
 
@@ -322,13 +318,9 @@ def peers(worlds: int, timeout: float) -> list[dict]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--robots", nargs="*", default=list(ROBOTS), help="which robots")
-    parser.add_argument(
-        "--xml", help="MuJoCo's own humanoid (found by itself once --peers has installed MJX)"
-    )
+    parser.add_argument("--xml", help="MuJoCo's own humanoid (found by itself once --peers has installed MJX)")
     parser.add_argument("--threads", type=int, nargs="*", default=[1, os.cpu_count() or 1])
     parser.add_argument("--worlds", type=int, default=4096)
     parser.add_argument("--rounds", type=int, default=3)

@@ -120,9 +120,7 @@ def test_parameters_are_inputs_of_the_recorded_step(hopper):
     zero = dr.opaque(number, 0.0, worlds)
 
     def moon(strength: float) -> physics.Parameters:
-        parameters = physics.Parameters(
-            gravity=[zero + 0.0, zero * 1.0, zero - strength], mass={1: zero + 1.5}
-        )
+        parameters = physics.Parameters(gravity=[zero + 0.0, zero * 1.0, zero - strength], mass={1: zero + 1.5})
         dr.eval(parameters.gravity, parameters.mass)
         return parameters
 
