@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from slipstream.envs.registry import make
     from slipstream.envs.worlds import Worlds
     from slipstream.spaces import Box, Discrete, MultiDiscrete
-    from slipstream.train.api import train
-    from slipstream.train.config import PolicyConfig, TrainConfig
-    from slipstream.train.loading import load
+    from slipstream.training.api import train
+    from slipstream.training.config import PolicyConfig, TrainConfig
+    from slipstream.training.loading import load
 
 _HOMES = {
     "Box": "slipstream.spaces",
@@ -22,12 +22,12 @@ _HOMES = {
     "Env": "slipstream.envs.env",
     "Group": "slipstream.envs.env",
     "MultiDiscrete": "slipstream.spaces",
-    "PolicyConfig": "slipstream.train.config",
-    "TrainConfig": "slipstream.train.config",
+    "PolicyConfig": "slipstream.training.config",
+    "TrainConfig": "slipstream.training.config",
     "Worlds": "slipstream.envs.worlds",
-    "load": "slipstream.train.loading",
+    "load": "slipstream.training.loading",
     "make": "slipstream.envs.registry",
-    "train": "slipstream.train.api",
+    "train": "slipstream.training.api",
 }
 
 __all__ = [

@@ -92,8 +92,14 @@ class Samples(eqx.Module):
     weight: jax.Array
     """1 for agents in the game, else 0."""
 
-    def take(self, index: jax.Array) -> Samples:
-        return jax.tree.map(lambda a: a[..., index], self)
+    def take(self, index: jax.Array, block: int) -> Samples:
+        """Some of the samples: those of the numbered blocks of `block` neighbours."""
+
+        def pick(a: jax.Array) -> jax.Array:
+            blocks = a.reshape(*a.shape[:-1], -1, block)[..., index, :]
+            return blocks.reshape(*a.shape[:-1], -1)
+
+        return jax.tree.map(pick, self)
 
 
 def init_learner(

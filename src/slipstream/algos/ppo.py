@@ -111,19 +111,22 @@ def update(
 ) -> tuple[Learner, dict[str, jax.Array]]:
     """Several epochs of minibatches over a rollout."""
     samples = prepare(config, learner, rollout)
-    count = samples.weight.size
-    batches = min(config.minibatches, count)
-    size = count // batches
+    batches = min(config.minibatches, samples.weight.size)
+    block = _block_size(samples.weight.size, batches)
+    blocks = samples.weight.size // block
+    size = blocks // batches
     entropy_cost = scheduled(config.entropy_cost, config.entropy_cost_final, progress)
     rate = learner.learning_rate
     if config.target_kl is None:
         rate = scheduled(config.learning_rate, config.learning_rate_final, progress)
 
-    orders = jax.vmap(lambda k: jax.random.permutation(k, count))(jax.random.split(key, config.epochs))
+    orders = jax.vmap(lambda k: jax.random.permutation(k, blocks))(jax.random.split(key, config.epochs))
     index = orders[:, : batches * size].reshape(config.epochs * batches, size)
 
     def minibatch(learner: Learner, index: jax.Array) -> tuple[Learner, dict[str, jax.Array]]:
-        gradient, metrics = jax.grad(loss, has_aux=True)(learner.network, config, samples.take(index), entropy_cost)
+        gradient, metrics = jax.grad(loss, has_aux=True)(
+            learner.network, config, samples.take(index, block), entropy_cost
+        )
         return descend(learner, gradient, optimizer, rate), metrics
 
     learner, history = jax.lax.scan(minibatch, learner, index)
@@ -133,6 +136,18 @@ def update(
         adapted = _adapt(rate, metrics["kl"], config.target_kl)
         learner = eqx.tree_at(lambda state: state.learning_rate, learner, adapted)
     return with_observed(learner, rollout), metrics
+
+
+def _block_size(count: int, batches: int) -> int:
+    """How many neighbours (agents of the same moment) are shuffled together.
+
+    Shuffling blocks instead of samples costs next to nothing; samples one by one would take longer than a small
+    network's gradient. A minibatch always has many blocks.
+    """
+    block = 1
+    while block < 32 and count % (2 * block) == 0 and count // (2 * block) >= 16 * batches:
+        block *= 2
+    return block
 
 
 def _adapt(rate: jax.Array, kl: jax.Array, target: float) -> jax.Array:

@@ -34,9 +34,9 @@ class Eval:
 def run(options: Eval) -> int:
     from slipstream.envs.registry import make
     from slipstream.runs.directory import RunDirectory
-    from slipstream.train.config import TrainConfig
-    from slipstream.train.evaluate import evaluate
-    from slipstream.train.loading import load_policies
+    from slipstream.training.config import TrainConfig
+    from slipstream.training.evaluate import evaluate
+    from slipstream.training.loading import load_policies
 
     if options.episodes < 1:
         raise ValueError(f"--episodes must be at least 1, got {options.episodes}.")

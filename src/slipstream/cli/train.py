@@ -65,7 +65,7 @@ class Train:
 
 
 def run(options: Train) -> int:
-    from slipstream.train.api import train
+    from slipstream.training.api import train
 
     if options.resume is not None:
         changes = {"total_steps": options.steps, "stop_at_return": options.stop_at_return}
@@ -80,8 +80,8 @@ def run(options: Train) -> int:
 
 
 def _config(options: Train) -> Any:
-    from slipstream.train.api import default_config
-    from slipstream.train.config import TrainConfig
+    from slipstream.training.api import default_config
+    from slipstream.training.config import TrainConfig
 
     if options.config is not None:
         if options.env is not None:
@@ -119,7 +119,7 @@ def _config(options: Train) -> Any:
 def _with_policies(config: Any, options: Train, settings: dict[str, Any]) -> Any:
     """The configuration with the policies that the options describe."""
     from slipstream.cli.values import parse_assignments
-    from slipstream.train.config import make_settings
+    from slipstream.training.config import make_settings
 
     policies = dict(config.policies)
     for name, groups in parse_assignments("--policy", options.policy).items():

@@ -35,9 +35,9 @@ class Categorical:
 
     def sample(self, logits: jax.Array, *, key: jax.Array) -> jax.Array:
         """`[components, lanes]`, int32."""
-        keys = jax.random.split(key, len(self.choices))
-        parts = zip(keys, self._split(logits))
-        return jnp.stack([jax.random.categorical(k, x, axis=0) for k, x in parts]).astype(jnp.int32)
+        parts = self._split(logits)
+        uniform = jax.random.uniform(key, (len(parts), logits.shape[1]))
+        return jnp.stack([_inverse_cdf(x, u) for x, u in zip(parts, uniform)])
 
     def mode(self, logits: jax.Array) -> jax.Array:
         return jnp.stack([jnp.argmax(x, axis=0) for x in self._split(logits)]).astype(jnp.int32)
@@ -60,6 +60,17 @@ class Categorical:
 
     def to_env(self, action: jax.Array) -> jax.Array:
         return action
+
+
+def _inverse_cdf(logits: jax.Array, uniform: jax.Array) -> jax.Array:
+    """The choice whose share of the cumulated probability `uniform` falls into: one random number per lane.
+
+    A choice of probability 0 has no share, so it is never taken (`uniform` stays strictly below the total).
+    """
+    cumulated = jnp.cumsum(jnp.exp(logits - logits.max(axis=0)), axis=0)
+    total = cumulated[-1]
+    point = jnp.minimum(uniform * total, total * (1.0 - 2.0**-22))
+    return (cumulated <= point).sum(axis=0).astype(jnp.int32)
 
 
 @dataclass(frozen=True)

@@ -13,13 +13,13 @@ from slipstream.envs.registry import make
 from slipstream.runs.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from slipstream.runs.directory import RunDirectory, RunError
 from slipstream.runs.metrics import MetricsWriter, forget_after
-from slipstream.train.config import TrainConfig
-from slipstream.train.evaluate import Evaluation, evaluate
-from slipstream.train.interrupt import Interrupt
-from slipstream.train.loading import initial_states
-from slipstream.train.policies import Policies, States, store_views
-from slipstream.train.progress import Display
-from slipstream.train.saving import from_named_arrays, named_arrays, restore_slot, save_slot
+from slipstream.training.config import TrainConfig
+from slipstream.training.evaluate import Evaluation, evaluate
+from slipstream.training.interrupt import Interrupt
+from slipstream.training.loading import initial_states
+from slipstream.training.policies import Policies, States, store_views
+from slipstream.training.progress import Display
+from slipstream.training.saving import from_named_arrays, named_arrays, restore_slot, save_slot
 
 EVALUATION_SEED = 1_000_003
 """Added to a run's seed for the worlds it is evaluated in."""
@@ -69,8 +69,9 @@ class FusedTrainer:
         self.config = config
         self.worlds = make(config.env, config.num_worlds, config.seed, config.backend, **dict(config.env_options))
         self.policies = Policies(self.worlds.env, config.policies)
-        self.key = jax.random.key(config.seed & 0xFFFFFFFF)
-        init_key, self.loop_key = jax.random.split(self.key)
+        # XLA's own generator: drawing actions with JAX's default one takes longer than the network.
+        key = jax.random.key(config.seed & 0xFFFFFFFF, impl="rbg")
+        init_key, self.loop_key = jax.random.split(key)
         # JAX compiles anew for arrays that are not tied to a device, and those of the store are.
         self.states: States = _committed(initial_states(self.policies, key=init_key))
         self.store = self.worlds.new_store(config.rollout_length + 1)

@@ -9,8 +9,8 @@ import pytest
 from slipstream.algos.a2c import A2CConfig
 from slipstream.algos.actor_critic import normalized
 from slipstream.algos.ppo import PPOConfig
-from slipstream.train.config import PolicyConfig, TrainConfig
-from slipstream.train.fused import FusedTrainer
+from slipstream.training.config import PolicyConfig, TrainConfig
+from slipstream.training.fused import FusedTrainer
 
 WORLDS = Path(__file__).with_name("ladder_worlds.py")
 DISCOUNT = 0.8

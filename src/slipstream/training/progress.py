@@ -52,7 +52,8 @@ class Display:
 
 def plain_line(row: Mapping[str, float]) -> str:
     """One line for a log file."""
-    returns = " ".join(f"{n}={v:.2f}" for n, v in row.items() if n.startswith(("return/", "evaluation/")))
+    shown = [(n, v) for n, v in row.items() if n.startswith(("return/", "evaluation/")) and math.isfinite(v)]
+    returns = " ".join(f"{n}={v:.2f}" for n, v in shown)
     split = " ".join(f"{n.partition('/')[2]} {100 * v:.0f}%" for n, v in row.items() if n.startswith("time/"))
     return f"step {row['step']:,.0f}  {row['steps_per_second']:,.0f} steps/s  {returns}  ({split})"
 

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from slipstream.envs.worlds import Worlds
-from slipstream.train.policies import Policies, States, store_views
+from slipstream.training.policies import Policies, States, store_views
 
 DEFAULT_LIMIT = 10_000
 """Steps after which an episode of a world without a time limit is cut off."""

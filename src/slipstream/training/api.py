@@ -9,11 +9,11 @@ from typing import Any
 
 from slipstream.envs.registry import make_env
 from slipstream.runs.directory import RunDirectory, new_run_name
-from slipstream.train.config import PolicyConfig, TrainConfig, make_settings
-from slipstream.train.fused import FusedTrainer, Result, resume_trainer, run_training
-from slipstream.train.policies import check_policies
-from slipstream.train.presets import preset
-from slipstream.train.progress import Display
+from slipstream.training.config import PolicyConfig, TrainConfig, make_settings
+from slipstream.training.fused import FusedTrainer, Result, resume_trainer, run_training
+from slipstream.training.policies import check_policies
+from slipstream.training.presets import preset
+from slipstream.training.progress import Display
 
 RUNS = "runs"
 """Where runs go when no directory is named."""

@@ -13,9 +13,9 @@ from slipstream.envs.registry import make_env
 from slipstream.runs.checkpoint import Checkpoint, load_checkpoint
 from slipstream.runs.directory import RunDirectory, RunError
 from slipstream.spaces import Box, Discrete, Space
-from slipstream.train.config import TrainConfig
-from slipstream.train.policies import Policies, States
-from slipstream.train.saving import from_named_arrays
+from slipstream.training.config import TrainConfig
+from slipstream.training.policies import Policies, States
+from slipstream.training.saving import from_named_arrays
 
 
 class Policy:

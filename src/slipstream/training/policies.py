@@ -12,7 +12,7 @@ from slipstream.algos.algo import Algorithm, Extras, Rollout
 from slipstream.arrays import keep_compiled_programs
 from slipstream.envs.env import Env, Group
 from slipstream.envs.store import Store
-from slipstream.train.config import PolicyConfig
+from slipstream.training.config import PolicyConfig
 
 States = dict[str, Any]
 Views = dict[str, Any]

@@ -1,0 +1,31 @@
+.PHONY: demo test test-slow lint setup clean
+
+PYTEST = .venv/bin/pytest
+
+setup: .venv/.ready
+
+.venv/.ready: pyproject.toml scripts/setup.sh
+	bash scripts/setup.sh
+
+# Trains five taggers against a hundred runners, both learning, and draws their learning curves.
+demo: setup
+	rm -rf runs/demo
+	.venv/bin/slipstream train tag-continuous --run runs/demo --steps 600000 \
+		--option num_taggers=5 --option num_runners=100 --option tagging_distance=0.02
+	.venv/bin/slipstream eval runs/demo
+	.venv/bin/slipstream plot runs/demo
+
+lint: setup
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/pyright
+	.venv/bin/lint-imports
+
+test: lint
+	$(PYTEST) -n 2 -m "not slow"
+
+test-slow: setup
+	$(PYTEST) -m slow
+
+clean:
+	rm -rf .venv .pytest_cache .ruff_cache .hypothesis

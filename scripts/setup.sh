@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# Sets up everything Slipstream needs: a virtual environment in .venv, and libLLVM if the system has none.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+find_python() {
+    for candidate in "${PYTHON:-}" python3.13 python3.12 python3.11 python3; do
+        if [ -n "$candidate" ] && command -v "$candidate" >/dev/null &&
+            "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+            echo "$candidate"
+            return
+        fi
+    done
+    echo "Slipstream needs Python 3.11 or newer; set PYTHON to one." >&2
+    exit 1
+}
+
+# apt_install PACKAGE...: installs what it can, as root or through sudo; says what to do where it cannot.
+apt_install() {
+    local as_root=()
+    [ "$(id -u)" = 0 ] || as_root=(sudo -n)
+    if ! command -v apt-get >/dev/null; then
+        return 1
+    fi
+    "${as_root[@]}" apt-get update -qq && "${as_root[@]}" apt-get install -y -qq "$@" >/dev/null
+}
+
+python=$(find_python)
+if [ ! -x .venv/bin/python ]; then
+    echo "Creating .venv with $($python --version)"
+    "$python" -m venv .venv
+fi
+echo "Installing Slipstream into .venv (a few minutes the first time)"
+.venv/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+
+has_llvm() { .venv/bin/python -c 'import sys; from slipstream.arrays import find_llvm; sys.exit(find_llvm() is None)'; }
+if ! has_llvm; then
+    echo "No usable libLLVM found: installing one"
+    apt_install libllvm19 || apt_install libllvm18 || apt_install libllvm17 || true
+    has_llvm || {
+        echo "Please install libLLVM 16 or newer (Debian 12: apt-get install libllvm19; macOS: brew install llvm)." >&2
+        exit 1
+    }
+fi
+touch .venv/.ready

@@ -1,0 +1,53 @@
+"""MJCF robots in, batched rigid-body kernels out. See docs/physics.md.
+
+model = physics.load("humanoid.xml", touch=("left_foot", "right_foot"))
+state = physics.step(model, state, ctrl, substeps=5)          # inside a traced function
+batch = physics.Batch(model, 4096); batch.step(batch.controls(ctrl))     # on its own
+"""
+
+from slipstream.physics.batch import Batch
+from slipstream.physics.collision import geom_distance
+from slipstream.physics.forces import actuator_forces
+from slipstream.physics.kinematics import (
+    Motion,
+    Pose,
+    body_position,
+    body_quaternion,
+    body_rotation,
+    body_velocity,
+    centre_of_mass,
+    motion,
+    pose,
+)
+from slipstream.physics.loading import load
+from slipstream.physics.model import Model
+from slipstream.physics.step import Parameters, State, is_bad, make_state, step
+from slipstream.physics.terrain import Terrain, make_terrain, surface
+from slipstream.physics.unsupported import ModelError, unsupported
+
+__all__ = [
+    "Batch",
+    "Model",
+    "ModelError",
+    "Motion",
+    "Parameters",
+    "Pose",
+    "State",
+    "Terrain",
+    "actuator_forces",
+    "body_position",
+    "body_quaternion",
+    "body_rotation",
+    "body_velocity",
+    "centre_of_mass",
+    "geom_distance",
+    "is_bad",
+    "load",
+    "make_state",
+    "make_terrain",
+    "motion",
+    "pose",
+    "step",
+    "surface",
+    "unsupported",
+]

@@ -1,0 +1,191 @@
+"""MuJoCo's soft constraints as rows of the solver: impedance, reference acceleration, regularisation.
+
+A row with the acceleration x along it, measured from its reference, pushes with -stiffness * x where x is
+negative (limits and contacts), or with that force clamped to +-loss (dry friction in a joint).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import drjit as dr
+
+from slipstream.physics import spatial as sp
+from slipstream.physics.collision import Contact
+from slipstream.physics.control import as_array
+from slipstream.physics.kinematics import unit_quaternion
+from slipstream.physics.model import Joint, Model, Tendon
+from slipstream.physics.pairs import LARGEST_IMPEDANCE, SMALLEST_IMPEDANCE, standard_reference
+from slipstream.physics.spatial import Scalar
+
+
+@dataclass
+class Row:
+    """A constraint on a combination of a few degrees of freedom: a joint limit, or dry friction."""
+
+    dofs: tuple[int, ...]
+    direction: tuple[Scalar, ...]
+    offset: Scalar  # minus the reference acceleration
+    stiffness: Scalar  # zero where the constraint does not exist
+    loss: float | None = None  # dry friction: the largest force, on both sides
+
+
+@dataclass
+class Cone:
+    """A contact's rows: one normal row (condim 1), or the four edges normal +- tangent of a pyramid."""
+
+    link: int
+    geom: int  # the one on the link
+    point: tuple
+    normal: tuple
+    tangents: tuple  # scaled by the friction coefficient; empty without friction
+    offsets: tuple  # minus the reference acceleration along the normal and the tangents
+    stiffness: Scalar
+    touching: Scalar  # mask: does the contact exist
+
+
+def impedance(solimp: Sequence[float], violation: Scalar) -> Scalar:
+    """MuJoCo's d(r): how strongly a constraint acts at a (signed) violation."""
+    low, high = (min(max(x, SMALLEST_IMPEDANCE), LARGEST_IMPEDANCE) for x in solimp[:2])
+    width, middle, power = (
+        solimp[2],
+        min(max(solimp[3], SMALLEST_IMPEDANCE), LARGEST_IMPEDANCE),
+        max(1.0, solimp[4]),
+    )
+    if low == high or width <= 1e-15:
+        return 0.5 * (low + high)
+    x = sp.minimum(dr.abs(violation) * (1.0 / width), 1.0)
+    if power == 1.0:
+        y = x
+    else:
+        below = _power(x, power) * (1.0 / middle ** (power - 1.0))
+        above = 1.0 - _power(1.0 - x, power) * (1.0 / (1.0 - middle) ** (power - 1.0))
+        y = dr.select(x <= middle, below, above)
+    return sp.fma(y, high - low, low)
+
+
+def _power(x: Scalar, power: float) -> Scalar:
+    return x * x if power == 2.0 else dr.power(x, power)
+
+
+def _row_stiffness(weight: Scalar, strength: Scalar) -> Scalar:
+    """1 / R with R = (1 - d) / d * weight."""
+    return strength / (sp.maximum(weight, 1e-15) * (1.0 - strength))
+
+
+def contact_cone(
+    model: Model,
+    contact: Contact,
+    velocity: tuple,
+    friction_scale: Scalar = 1.0,
+    invweight: Scalar | None = None,
+) -> Cone:
+    """The rows of a contact.
+
+    Args:
+        velocity: the velocity of the contact's point.
+        friction_scale: of this world.
+        invweight: replaces the pair's own.
+    """
+    pair = contact.pair
+    invweight = pair.invweight if invweight is None else invweight
+    stiffness, damping = standard_reference(pair.solref, pair.solimp, pair.safe_timestep)
+    violation = sp.sub(contact.distance, pair.margin)
+    strength = impedance(pair.solimp, violation)
+    touching = violation < 0.0
+    friction = sp.mul(pair.friction, friction_scale)
+    if pair.condim == 1:
+        tangents: tuple = ()
+        weight = invweight
+    else:
+        first = sp.scaled(friction, contact.tangent)
+        tangents = (first, sp.cross(contact.normal, first))
+        squared = sp.mul(friction, friction)
+        # MuJoCo makes a pyramid as stiff as the elliptic cone with the regularised friction coefficient.
+        regularised = sp.mul(2.0 / model.options.impratio, squared)
+        weight = sp.mul(regularised, sp.fma(squared, invweight, invweight))
+    offsets = [sp.fma(damping, sp.dot(contact.normal, velocity), sp.mul(stiffness, strength * violation))]
+    offsets += [sp.mul(damping, sp.dot(tangent, velocity)) for tangent in tangents]
+    return Cone(
+        link=contact.link,
+        geom=pair.geom1 if pair.link2 == 0 else pair.geom2,
+        point=contact.point,
+        normal=contact.normal,
+        tangents=tangents,
+        offsets=tuple(offsets),
+        stiffness=dr.select(touching, _row_stiffness(weight, strength), 0.0),
+        touching=touching,
+    )
+
+
+def joint_rows(model: Model, qpos: Sequence[Scalar], qvel: Sequence[Scalar]) -> list[Row]:
+    """Limits of joints and tendons, and dry friction."""
+    rows = [row for joint in model.joints if joint.limited for row in _joint_limits(model, joint, qpos, qvel)]
+    for tendon in model.tendons:
+        length = sp.dot(tendon.coefficients, [qpos[q] for q in tendon.coordinates])
+        rows += _interval(model, tendon, tendon.dofs, tendon.coefficients, tendon.invweight, length, qvel)
+    for d, dof in enumerate(model.dofs):
+        if dof.friction_loss > 0:
+            _, damping = standard_reference(dof.solref, dof.solimp, _safe_timestep(model))
+            stiffness = _row_stiffness(dof.invweight, impedance(dof.solimp, 0.0))
+            rows.append(Row((d,), (1.0,), damping * qvel[d], stiffness, dof.friction_loss))
+    return rows
+
+
+def _safe_timestep(model: Model) -> float:
+    return model.options.timestep if model.options.safe_reference else 0.0
+
+
+def _joint_limits(model: Model, joint: Joint, qpos: Sequence[Scalar], qvel: Sequence[Scalar]) -> list[Row]:
+    weight = model.dofs[joint.dof].invweight
+    if joint.kind != "ball":
+        return _interval(model, joint, (joint.dof,), (1.0,), weight, qpos[joint.qpos], qvel)
+    rotation = sp.quaternion_rotation_vector(unit_quaternion(qpos, joint.qpos))
+    angle = dr.sqrt(sp.dot(rotation, rotation))
+    inward = sp.scaled(-1.0 / sp.maximum(angle, 1e-12), rotation)
+    return [_limit(model, joint, tuple(joint.dofs), inward, weight, max(joint.range) - angle, qvel)]
+
+
+def _interval(
+    model: Model,
+    limit: Joint | Tendon,
+    dofs: tuple[int, ...],
+    direction: tuple,
+    weight: float,
+    length: Scalar,
+    qvel: Sequence[Scalar],
+) -> list[Row]:
+    """The rows that keep a length in its range: one where only one end can be reached at a time."""
+    low, high = limit.range
+    below, above = length - low, high - length
+    if high - low > 2.0 * limit.margin:
+        lower = below < above
+        side = dr.select(lower, as_array(1.0, length), as_array(-1.0, length))
+        distance = dr.select(lower, below, above)
+        return [_limit(model, limit, dofs, sp.scaled(side, direction), weight, distance, qvel)]
+    return [
+        _limit(model, limit, dofs, direction, weight, below, qvel),
+        _limit(model, limit, dofs, sp.negative(direction), weight, above, qvel),
+    ]
+
+
+def _limit(
+    model: Model,
+    limit: Joint | Tendon,
+    dofs: tuple[int, ...],
+    direction: tuple,
+    weight: float,
+    distance: Scalar,
+    qvel: Sequence[Scalar],
+) -> Row:
+    stiffness, damping = standard_reference(limit.solref, limit.solimp, _safe_timestep(model))
+    violation = sp.sub(distance, limit.margin)
+    strength = impedance(limit.solimp, violation)
+    speed = sp.dot(direction, [qvel[d] for d in dofs])
+    return Row(
+        dofs=dofs,
+        direction=direction,
+        offset=sp.fma(damping, speed, stiffness * strength * violation),
+        stiffness=dr.select(violation < 0.0, _row_stiffness(weight, strength), 0.0),
+    )

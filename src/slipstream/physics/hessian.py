@@ -1,0 +1,116 @@
+"""Gradient and Hessian of the problem.
+
+Contacts with what does not move turn into a 6 x 6 stiffness on their link, which travels up the tree like a
+composite inertia. The Hessian M + J^T D J therefore has the sparsity of M.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import drjit as dr
+
+from slipstream.physics import spatial as sp
+from slipstream.physics.constraints import Cone, Row
+from slipstream.physics.control import when
+from slipstream.physics.dynamics import TreeMatrix, multiply, project_forces
+from slipstream.physics.kinematics import Pose
+from slipstream.physics.model import Model
+from slipstream.physics.problem import Problem, any_touching, cone_rows, row_force
+from slipstream.physics.spatial import Scalar
+from slipstream.physics.woodbury import slots_gradient
+
+
+def gradient_and_hessian(
+    problem: Problem, acceleration: Sequence[Scalar], motions: list[tuple]
+) -> tuple[list[Scalar], TreeMatrix]:
+    model, where = problem.model, problem.where
+    gradient = [sp.sub(x, f) for x, f in zip(multiply(model, problem.mass, acceleration), problem.force)]
+    hessian = dict(problem.mass)
+    for row in problem.rows:
+        _add_row(row, acceleration, gradient, hessian)
+    if problem.cones:
+        force = [sp.ZERO6] * len(model.links)
+        stiffness = [sp.ZERO21] * len(model.links)
+        for link, cones in problem.cones.items():
+            force[link], stiffness[link] = _link_cones(cones, motions[link])
+        gradient = [sp.sub(g, f) for g, f in zip(gradient, project_forces(model, where, force))]
+        _add_stiffness(model, where, stiffness, set(problem.cones), hessian)
+    if problem.slots:
+        gradient = list(sp.plus(gradient, slots_gradient(problem.slots, acceleration)))
+    return gradient, hessian
+
+
+def _add_row(row: Row, acceleration: Sequence[Scalar], gradient: list[Scalar], hessian: TreeMatrix) -> None:
+    x = sp.dot(row.direction, [acceleration[d] for d in row.dofs], row.offset)
+    push, stiffness = row_force(row, x)
+    for k, d in enumerate(row.dofs):
+        gradient[d] = sp.fma(row.direction[k], push, gradient[d])
+        along = sp.mul(row.direction[k], stiffness)
+        for j, e in enumerate(row.dofs[: k + 1]):
+            hessian[d, e] = sp.fma(along, row.direction[j], hessian[d, e])
+
+
+def _link_cones(cones: list[Cone], motion: tuple) -> tuple[tuple, tuple]:
+    """The spatial force and stiffness of all contacts of a link; skipped where none of them touches."""
+
+    def compute() -> tuple:
+        force, stiffness = sp.ZERO6, sp.ZERO21
+        for cone in cones:
+            f, k = _cone_force(cone, motion)
+            force = sp.plus(force, sp.point_force(f, cone.point))
+            stiffness = sp.plus(stiffness, sp.point_stiffness(k, cone.point))
+        return (*force, *stiffness)
+
+    result = when(any_touching(cones), compute, 27, cones[0].stiffness)
+    return tuple(result[:6]), tuple(result[6:])
+
+
+def _cone_force(cone: Cone, motion: Sequence[Scalar]) -> tuple[tuple, tuple]:
+    """The contact force, and its symmetric 3 x 3 stiffness (xx, xy, yy, xz, yz, zz)."""
+    normal, *along = cone_rows(cone, motion)
+    if not cone.tangents:
+        stiffness = dr.select(normal < 0.0, cone.stiffness, 0.0)
+        return sp.scaled(-stiffness * normal, cone.normal), _outer(
+            sp.scaled(stiffness, cone.normal), cone.normal
+        )
+    total_force, total_stiffness = 0.0, 0.0
+    force, coupling, mixed = sp.ZERO3, sp.ZERO3, (0.0,) * 6
+    for tangent, t in zip(cone.tangents, along):
+        plus, minus = normal + t, normal - t
+        k_plus, k_minus = (dr.select(x < 0.0, cone.stiffness, 0.0) for x in (plus, minus))
+        f_plus, f_minus = -k_plus * plus, -k_minus * minus
+        both = k_plus + k_minus
+        total_force = sp.add(total_force, f_plus + f_minus)
+        total_stiffness = sp.add(total_stiffness, both)
+        force = sp.scaled(f_plus - f_minus, tangent, force)
+        coupling = sp.scaled(k_plus - k_minus, tangent, coupling)
+        mixed = sp.plus(mixed, _outer(sp.scaled(both, tangent), tangent))
+    force = sp.scaled(total_force, cone.normal, force)
+    # n (k n + c)^T + c n^T, symmetric as a whole.
+    heavy = sp.scaled(total_stiffness, cone.normal, coupling)
+    n, c = cone.normal, coupling
+    for index, (i, j) in enumerate(((0, 0), (1, 0), (1, 1), (2, 0), (2, 1), (2, 2))):
+        entry = sp.fma(n[i], heavy[j], sp.fma(c[i], n[j], mixed[index]))
+        mixed = (*mixed[:index], entry, *mixed[index + 1 :])
+    return force, mixed
+
+
+def _outer(a: Sequence[Scalar], b: Sequence[Scalar]) -> tuple:
+    return tuple(sp.mul(a[i], b[j]) for i, j in ((0, 0), (1, 0), (1, 1), (2, 0), (2, 1), (2, 2)))
+
+
+def _add_stiffness(
+    model: Model, where: Pose, stiffness: list[tuple], touched: set[int], hessian: TreeMatrix
+) -> None:
+    """Carry the stiffness of links up the tree and project it on the joint axes."""
+    for index in range(len(model.links) - 1, 0, -1):
+        parent = model.links[index].parent
+        if index in touched and parent > 0:
+            stiffness[parent] = sp.plus(stiffness[parent], stiffness[index])
+            touched.add(parent)
+    for i, dof in enumerate(model.dofs):
+        if dof.link in touched:
+            force = sp.symmetric6_times(stiffness[dof.link], where.axes[i])
+            for j in (i, *dof.ancestors):
+                hessian[i, j] = sp.dot(where.axes[j], force, hessian[i, j])

@@ -1,0 +1,347 @@
+"""From MJCF to a `Model`: what MuJoCo's compiler made of the XML, as static Python numbers."""
+
+# MuJoCo's Python package has no type stubs for its compiled part.
+# pyright: reportAttributeAccessIssue=false
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import mujoco
+import numpy as np
+
+from slipstream.physics.model import (
+    Actuator,
+    Body,
+    Dof,
+    Floats,
+    Geom,
+    Integrator,
+    Joint,
+    JointKind,
+    Link,
+    Model,
+    Options,
+    Tendon,
+)
+from slipstream.physics.pairs import find_height_field, find_pairs
+from slipstream.physics.unsupported import ModelError, refuse_unsupported, tendon_dofs
+
+INTEGRATORS: dict[int, Integrator] = {
+    int(mujoco.mjtIntegrator.mjINT_EULER): "euler",
+    int(mujoco.mjtIntegrator.mjINT_RK4): "rk4",
+    int(mujoco.mjtIntegrator.mjINT_IMPLICITFAST): "implicitfast",
+}
+JOINT_KINDS: tuple[JointKind, ...] = ("free", "ball", "slide", "hinge")
+
+
+def read_mujoco(source: Any) -> mujoco.MjModel:
+    """An MjModel from one, from a path to an MJCF or URDF file, or from a string of XML."""
+    if isinstance(source, mujoco.MjModel):
+        return source
+    text = str(source)
+    is_text = text.lstrip().startswith("<")
+    if not is_text and not Path(text).is_file():
+        raise ModelError(f"There is no model file {text!r} (and a string of XML starts with '<').")
+    try:
+        return mujoco.MjModel.from_xml_string(text) if is_text else mujoco.MjModel.from_xml_path(text)
+    except ValueError as error:
+        raise ModelError(f"MuJoCo cannot read {'the XML' if is_text else text}: {error}") from error
+
+
+def load(
+    source: Any,
+    *,
+    integrator: Integrator | None = None,
+    timestep: float | None = None,
+    self_collision: bool = True,
+    self_contacts: int = 6,
+    touch: Sequence[str] = (),
+    newton_iterations: int = 12,
+) -> Model:
+    """Read a model and specialise it.
+
+    Args:
+        source: an MjModel, a path, or a string of XML.
+        integrator: replaces the model's own.
+        timestep: replaces the model's own, in seconds.
+        self_collision: whether moving geoms collide with each other, or only with what is fixed.
+        self_contacts: how many such contacts a world can have at once. Further ones are left out, and
+            counted in `State.dropped`.
+        touch: names of geoms (or of bodies, for all their geoms) whose contact forces `State.touch` reports.
+        newton_iterations: the bound on the iterations of the constraint solver.
+
+    Raises:
+        ModelError: the model is broken, or asks for something that is not supported; the message names
+            the element and the attribute.
+    """
+    m = read_mujoco(source)
+    if integrator is not None and integrator not in INTEGRATORS.values():
+        raise ModelError(f"integrator is {integrator!r}; choose one of {', '.join(INTEGRATORS.values())}.")
+    if timestep is not None and not (math.isfinite(timestep) and timestep > 0):
+        raise ModelError(f"timestep must be positive, got {timestep}.")
+    if newton_iterations < 1 or self_contacts < 0:
+        raise ModelError("newton_iterations must be at least 1 and self_contacts at least 0.")
+    refuse_unsupported(m, integrator)
+    options = _options(m, integrator, timestep)
+    bodies, links, joints = _tree(m)
+    pairs = find_pairs(m, safe_timestep=options.timestep if options.safe_reference else 0.0)
+    if not self_collision or self_contacts == 0:
+        pairs = [pair for pair in pairs if 0 in (pair.link1, pair.link2)]
+    return Model(
+        mujoco=m,
+        options=options,
+        bodies=bodies,
+        links=links,
+        joints=joints,
+        dofs=_dofs(m, links),
+        geoms=_geoms(m, bodies),
+        tendons=_tendons(m),
+        actuators=_actuators(m),
+        pairs=tuple(pairs),
+        height_field=find_height_field(m, pairs),
+        self_contacts=self_contacts,
+        newton_iterations=newton_iterations,
+        touch=tuple(_touch_geoms(m, name) for name in touch),
+        nq=int(m.nq),
+        nv=int(m.nv),
+        nu=int(m.nu),
+        qpos0=_floats(m.qpos0),
+    )
+
+
+def _touch_geoms(m: mujoco.MjModel, name: str) -> tuple[int, ...]:
+    geom = mujoco.mj_name2id(m, mujoco.mjtObj.mjOBJ_GEOM, name)
+    body = mujoco.mj_name2id(m, mujoco.mjtObj.mjOBJ_BODY, name)
+    if geom < 0 and body < 0:
+        raise ModelError(f"touch: the model has no geom or body named {name!r}.")
+    return (geom,) if geom >= 0 else tuple(g for g in range(m.ngeom) if m.geom_bodyid[g] == body)
+
+
+def _floats(values: Any) -> Floats:
+    return tuple(float(v) for v in np.ravel(values))
+
+
+def _disabled(m: mujoco.MjModel, flag: mujoco.mjtDisableBit) -> bool:
+    return bool(m.opt.disableflags & int(flag))
+
+
+def _options(m: mujoco.MjModel, integrator: Integrator | None, timestep: float | None) -> Options:
+    bit = mujoco.mjtDisableBit
+    return Options(
+        timestep=float(timestep or m.opt.timestep),
+        integrator=integrator or INTEGRATORS[int(m.opt.integrator)],
+        gravity=(0.0, 0.0, 0.0) if _disabled(m, bit.mjDSBL_GRAVITY) else _floats(m.opt.gravity),
+        density=float(m.opt.density),
+        viscosity=float(m.opt.viscosity),
+        wind=_floats(m.opt.wind),
+        impratio=float(m.opt.impratio),
+        implicit_damping=not _disabled(m, bit.mjDSBL_EULERDAMP),
+        safe_reference=not _disabled(m, bit.mjDSBL_REFSAFE),
+    )
+
+
+def _tree(m: mujoco.MjModel) -> tuple[tuple[Body, ...], tuple[Link, ...], tuple[Joint, ...]]:
+    """Fuse welded bodies into links."""
+    link_of: list[int] = []
+    offsets: list[tuple[np.ndarray, np.ndarray]] = []
+    heads: list[int] = []  # the body a link is named after
+    for b in range(m.nbody):
+        if b == 0 or m.body_jntnum[b] > 0:
+            link_of.append(len(heads))
+            heads.append(b)
+            offsets.append((np.zeros(3), np.array([1.0, 0, 0, 0])))
+        else:
+            parent = int(m.body_parentid[b])
+            link_of.append(link_of[parent])
+            offsets.append(_compose(offsets[parent], (m.body_pos[b], m.body_quat[b])))
+    bodies = tuple(
+        Body(
+            name=m.body(b).name or f"body{b}",
+            link=link_of[b],
+            pos=_floats(offsets[b][0]),
+            quat=_floats(offsets[b][1]),
+            mass=float(m.body_mass[b]),
+            com=_floats(m.body_ipos[b]),
+            inertia_quat=_floats(m.body_iquat[b]),
+            inertia=_floats(m.body_inertia[b]),
+        )
+        for b in range(m.nbody)
+    )
+    joints = tuple(_joint(m, j, link_of[int(m.jnt_bodyid[j])]) for j in range(m.njnt))
+    links: list[Link] = []
+    for index, head in enumerate(heads):
+        parent_body = int(m.body_parentid[head])
+        parent = link_of[parent_body]
+        pos, quat = _compose(offsets[parent_body], (m.body_pos[head], m.body_quat[head]))
+        members = [b for b in range(m.nbody) if link_of[b] == index]
+        mass, com, inertia_quat, inertia = (
+            _fuse(m, members, offsets) if index else (0.0, np.zeros(3), quat, pos)
+        )
+        links.append(
+            Link(
+                name=m.body(head).name or f"body{head}",
+                parent=parent if index else -1,
+                root=index if parent == 0 else links[parent].root,
+                pos=_floats(pos),
+                quat=_floats(quat),
+                joints=tuple(joint for joint in joints if joint.link == index),
+                mass=mass,
+                com=_floats(com),
+                inertia_quat=_floats(inertia_quat),
+                inertia=_floats(inertia),
+            )
+        )
+    return bodies, tuple(links), joints
+
+
+def _compose(outer: tuple[Any, Any], inner: tuple[Any, Any]) -> tuple[np.ndarray, np.ndarray]:
+    """The pose `inner`, given relative to the pose `outer`, in the frame `outer` is given in."""
+    pos, quat = np.zeros(3), np.zeros(4)
+    mujoco.mju_rotVecQuat(pos, np.array(inner[0]), np.array(outer[1]))
+    mujoco.mju_mulQuat(quat, np.array(outer[1]), np.array(inner[1]))
+    return pos + outer[0], quat
+
+
+def _fuse(m: mujoco.MjModel, members: list[int], offsets: list) -> tuple:
+    """Mass, centre, principal axes and moments of several bodies that move as one."""
+    if len(members) == 1:
+        b = members[0]
+        return float(m.body_mass[b]), m.body_ipos[b], m.body_iquat[b], m.body_inertia[b]
+    frames = {b: _compose(offsets[b], (m.body_ipos[b], m.body_iquat[b])) for b in members}
+    mass = sum(float(m.body_mass[b]) for b in members)
+    com = sum(m.body_mass[b] * frames[b][0] for b in members) / mass
+    total = np.zeros((3, 3))
+    for b in members:
+        rotation = np.zeros(9)
+        mujoco.mju_quat2Mat(rotation, frames[b][1])
+        rotation = rotation.reshape(3, 3)
+        arm = frames[b][0] - com
+        total += rotation @ np.diag(m.body_inertia[b]) @ rotation.T
+        total += m.body_mass[b] * (arm @ arm * np.eye(3) - np.outer(arm, arm))
+    moments, axes = np.linalg.eigh(total)
+    if np.linalg.det(axes) < 0:
+        axes[:, 0] *= -1
+    quat = np.zeros(4)
+    mujoco.mju_mat2Quat(quat, axes.ravel())
+    return mass, com, quat, moments
+
+
+def _joint(m: mujoco.MjModel, j: int, link: int) -> Joint:
+    kind = JOINT_KINDS[int(m.jnt_type[j])]
+    adr = int(m.jnt_qposadr[j])
+    size = {"free": 7, "ball": 4}.get(kind, 1)
+    bit = mujoco.mjtDisableBit
+    return Joint(
+        name=m.joint(j).name or f"joint{j}",
+        kind=kind,
+        link=link,
+        qpos=adr,
+        dof=int(m.jnt_dofadr[j]),
+        pos=_floats(m.jnt_pos[j]),
+        axis=_floats(m.jnt_axis[j]),
+        reference=_floats(m.qpos0[adr : adr + size]),
+        spring_reference=_floats(m.qpos_spring[adr : adr + size]),
+        stiffness=0.0 if _disabled(m, bit.mjDSBL_SPRING) else float(m.jnt_stiffness[j]),
+        limited=bool(m.jnt_limited[j])
+        and not (_disabled(m, bit.mjDSBL_LIMIT) or _disabled(m, bit.mjDSBL_CONSTRAINT)),
+        range=_floats(m.jnt_range[j]),
+        solref=_floats(m.jnt_solref[j]),
+        solimp=_floats(m.jnt_solimp[j]),
+        margin=float(m.jnt_margin[j]),
+    )
+
+
+def _dofs(m: mujoco.MjModel, links: tuple[Link, ...]) -> tuple[Dof, ...]:
+    link_of = {d: index for index, link in enumerate(links) for d in link.dofs}
+    no_damper = _disabled(m, mujoco.mjtDisableBit.mjDSBL_DAMPER)
+    no_loss = _disabled(m, mujoco.mjtDisableBit.mjDSBL_FRICTIONLOSS) or _disabled(
+        m, mujoco.mjtDisableBit.mjDSBL_CONSTRAINT
+    )
+    ancestors: list[tuple[int, ...]] = []
+    for d in range(m.nv):
+        parent = int(m.dof_parentid[d])
+        ancestors.append((parent, *ancestors[parent]) if parent >= 0 else ())
+    return tuple(
+        Dof(
+            link=link_of[d],
+            ancestors=ancestors[d],
+            armature=float(m.dof_armature[d]),
+            damping=0.0 if no_damper else float(m.dof_damping[d]),
+            invweight=float(m.dof_invweight0[d]),
+            friction_loss=0.0 if no_loss else float(m.dof_frictionloss[d]),
+            solref=_floats(m.dof_solref[d]),
+            solimp=_floats(m.dof_solimp[d]),
+        )
+        for d in range(m.nv)
+    )
+
+
+def _geoms(m: mujoco.MjModel, bodies: tuple[Body, ...]) -> tuple[Geom, ...]:
+    geoms = []
+    for g in range(m.ngeom):
+        body = bodies[int(m.geom_bodyid[g])]
+        pos, quat = _compose((np.array(body.pos), np.array(body.quat)), (m.geom_pos[g], m.geom_quat[g]))
+        geoms.append(
+            Geom(
+                name=m.geom(g).name or f"geom{g}",
+                kind=int(m.geom_type[g]),
+                body=int(m.geom_bodyid[g]),
+                link=body.link,
+                pos=_floats(pos),
+                quat=_floats(quat),
+                size=_floats(m.geom_size[g]),
+            )
+        )
+    return tuple(geoms)
+
+
+def _tendons(m: mujoco.MjModel) -> tuple[Tendon, ...]:
+    bit = mujoco.mjtDisableBit
+    if _disabled(m, bit.mjDSBL_LIMIT) or _disabled(m, bit.mjDSBL_CONSTRAINT):
+        return ()
+    tendons = []
+    for t in range(m.ntendon):
+        dofs = tendon_dofs(m, t) if m.tendon_limited[t] else None
+        if dofs:
+            order = sorted(dofs)
+            tendons.append(
+                Tendon(
+                    dofs=tuple(order),
+                    coordinates=tuple(int(m.jnt_qposadr[m.dof_jntid[d]]) for d in order),
+                    coefficients=tuple(dofs[d] for d in order),
+                    range=_floats(m.tendon_range[t]),
+                    margin=float(m.tendon_margin[t]),
+                    solref=_floats(m.tendon_solref_lim[t]),
+                    solimp=_floats(m.tendon_solimp_lim[t]),
+                    invweight=float(m.tendon_invweight0[t]),
+                )
+            )
+    return tuple(tendons)
+
+
+def _actuators(m: mujoco.MjModel) -> tuple[Actuator, ...]:
+    if _disabled(m, mujoco.mjtDisableBit.mjDSBL_ACTUATION):
+        return ()
+    clamp = not _disabled(m, mujoco.mjtDisableBit.mjDSBL_CLAMPCTRL)
+    free = (-math.inf, math.inf)
+    affine_gain, affine_bias = int(mujoco.mjtGain.mjGAIN_AFFINE), int(mujoco.mjtBias.mjBIAS_AFFINE)
+    return tuple(
+        Actuator(
+            name=m.actuator(i).name or f"actuator{i}",
+            joint=int(m.actuator_trnid[i, 0]),
+            gear=float(m.actuator_gear[i, 0]),
+            gain=_floats(m.actuator_gainprm[i, :3])
+            if m.actuator_gaintype[i] == affine_gain
+            else (float(m.actuator_gainprm[i, 0]), 0.0, 0.0),
+            bias=_floats(m.actuator_biasprm[i, :3])
+            if m.actuator_biastype[i] == affine_bias
+            else (0.0, 0.0, 0.0),
+            ctrl_range=_floats(m.actuator_ctrlrange[i]) if clamp and m.actuator_ctrllimited[i] else free,
+            force_range=_floats(m.actuator_forcerange[i]) if m.actuator_forcelimited[i] else free,
+        )
+        for i in range(m.nu)
+    )

@@ -1,0 +1,90 @@
+"""The convex problem whose minimum are the accelerations, and the forces of its constraint rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import drjit as dr
+
+from slipstream.physics import spatial as sp
+from slipstream.physics.constraints import Cone, Row
+from slipstream.physics.dynamics import TreeMatrix, link_motions
+from slipstream.physics.kinematics import Pose
+from slipstream.physics.model import Model
+from slipstream.physics.selfcontact import Slot
+from slipstream.physics.spatial import Scalar
+from slipstream.physics.woodbury import slot_components
+
+
+@dataclass
+class Problem:
+    """What does not change between iterations."""
+
+    model: Model
+    where: Pose
+    mass: TreeMatrix
+    force: Sequence[Scalar]  # smooth generalised forces, nv
+    rows: list[Row]
+    cones: dict[int, list[Cone]]  # by link
+    slots: list[Slot]
+    dropped: Scalar  # contacts between moving links that found no slot
+
+    @property
+    def constrained(self) -> bool:
+        return bool(self.rows or self.cones or self.slots)
+
+
+def row_force(row: Row, x: Scalar) -> tuple[Scalar, Scalar]:
+    """The derivative of a row's cost, and its second derivative."""
+    if row.loss is None:
+        stiffness = dr.select(x < 0.0, row.stiffness, 0.0)
+        return stiffness * x, stiffness
+    push = row.stiffness * x
+    inside = dr.abs(push) < row.loss
+    return sp.clip(push, -row.loss, row.loss), dr.select(inside, row.stiffness, 0.0)
+
+
+def cone_rows(cone: Cone, motion: Sequence[Scalar]) -> list[Scalar]:
+    """Accelerations along the normal and the (scaled) tangents, from their references."""
+    at = sp.point_velocity(motion, cone.point)
+    return [sp.dot(axis, at, offset) for axis, offset in zip((cone.normal, *cone.tangents), cone.offsets)]
+
+
+def cone_edges(values: Sequence[Scalar]) -> list[Scalar]:
+    """Normal and tangential components as components along the edges of the pyramid."""
+    normal, *tangential = values
+    if not tangential:
+        return [normal]
+    return [edge for t in tangential for edge in (normal + t, normal - t)]
+
+
+def any_touching(cones: list[Cone]) -> Scalar:
+    touching = cones[0].touching
+    for cone in cones[1:]:
+        touching = touching | cone.touching
+    return touching
+
+
+def touch_forces(problem: Problem, acceleration: Sequence[Scalar]) -> list[Scalar]:
+    """The normal contact force on each of the model's touch sensors."""
+    model = problem.model
+    forces: list[Scalar] = [0.0] * len(model.touch)
+    if not forces:
+        return forces
+    motions = link_motions(model, problem.where, acceleration)
+    for index, geoms in enumerate(model.touch):
+        for link, cones in problem.cones.items():
+            for cone in cones:
+                if cone.geom in geoms:
+                    push = pyramid_push(cone.stiffness, cone_rows(cone, motions[link]))
+                    forces[index] = sp.add(forces[index], push)
+        for slot in problem.slots:
+            push = pyramid_push(slot.stiffness, slot_components(slot, acceleration, True))
+            forces[index] = sp.add(forces[index], dr.select(slot.has_any(geoms), push, 0.0))
+    return forces
+
+
+def pyramid_push(stiffness: Scalar, rows: Sequence[Scalar]) -> Scalar:
+    """The normal force of a contact: the sum over the edges of its pyramid."""
+    return sp.mul(stiffness, sp.sum_of(-sp.minimum(x, 0.0) for x in cone_edges(rows)))

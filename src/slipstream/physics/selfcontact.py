@@ -1,0 +1,257 @@
+"""Contacts between two links that both move.
+
+All pairs are tested; those that touch go into a few slots per world, since a robot touches itself in few
+places at once. A slot holds which two geoms touch; what they are is then picked from all geoms of the world.
+A slot couples two branches of the tree, which breaks the sparsity of the Hessian: the solver adds slots one
+after the other on top of the tree's factorisation, with the Woodbury identity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import drjit as dr
+
+from slipstream.physics import spatial as sp
+from slipstream.physics.collision import (
+    Contact,
+    Segment,
+    default_tangent,
+    nearest_points,
+    segment,
+    surface_contact,
+)
+from slipstream.physics.constraints import contact_cone
+from slipstream.physics.control import as_array, when
+from slipstream.physics.kinematics import Pose
+from slipstream.physics.model import Model
+from slipstream.physics.pairs import Pair
+from slipstream.physics.spatial import Scalar
+
+
+@dataclass
+class Slot:
+    """One contact between moving links, in every world its own."""
+
+    used: Scalar  # mask
+    rows: list[list[Scalar]]  # Jacobian: normal and two scaled tangents, nv each
+    offsets: list[Scalar]
+    stiffness: Scalar
+    code: Scalar  # number of the pair
+    pairs: Sequence[Pair]
+
+    def has_any(self, geoms: Sequence[int]) -> Scalar:
+        """A mask of the worlds where one of these geoms takes part in the contact."""
+        numbers = [k for k, pair in enumerate(self.pairs) if pair.geom1 in geoms or pair.geom2 in geoms]
+        return _among(self.code, numbers) if numbers else self.used & ~self.used
+
+
+def find_slots(
+    model: Model, where: Pose, qvel: Sequence[Scalar], friction_scale: Scalar
+) -> tuple[list[Slot], Scalar]:
+    """Test all pairs of moving geoms.
+
+    Returns:
+        The slots, and how many contacts found no free slot.
+    """
+    pairs = [pair for pair in model.pairs if not pair.is_external]
+    if not pairs:
+        return [], 0.0
+    chosen = sorted({g for pair in pairs for g in (pair.geom1, pair.geom2)})
+    segments = {g: _common_segment(model, where, g) for g in chosen}
+    codes: list[Scalar] = [-1.0] * model.self_contacts
+    count = 0.0
+    for index, pair in enumerate(pairs):
+        hit = _touches(model, pair, segments)
+        codes = [dr.select(hit, new, old) for new, old in zip((float(index), *codes), codes)]
+        count = sp.add(count, dr.select(hit, 1.0, 0.0))
+    slots = [_make_slot(model, where, qvel, pairs, segments, code, friction_scale) for code in codes]
+    return slots, sp.maximum(count - float(model.self_contacts), 0.0)
+
+
+def _common_segment(model: Model, where: Pose, g: int) -> Segment:
+    """A geom's segment relative to the reference point of the first tree, which slots are kept in."""
+    centre, half, squared = segment(where, model.geoms[g])
+    return sp.plus(centre, tree_offset(where, model.geoms[g].link)), half, squared
+
+
+def tree_offset(where: Pose, link: int) -> tuple:
+    """From the first tree's reference point to the one of a link's tree."""
+    if where.origin[link] is where.origin[1]:
+        return sp.ZERO3
+    return sp.minus(where.origin[link], where.origin[1])
+
+
+def _touches(model: Model, pair: Pair, segments: dict[int, Segment]) -> Scalar:
+    nearest1, nearest2 = nearest_points(segments[pair.geom1], segments[pair.geom2])
+    between = sp.minus(nearest2, nearest1)
+    reach = model.geoms[pair.geom1].size[0] + model.geoms[pair.geom2].size[0] + pair.margin
+    return sp.dot(between, between) < reach * reach
+
+
+def _make_slot(
+    model: Model,
+    where: Pose,
+    qvel: Sequence[Scalar],
+    pairs: Sequence[Pair],
+    segments: dict[int, Segment],
+    code: Scalar,
+    friction_scale: Scalar,
+) -> Slot:
+    """A slot with the contact of the pair number `code`; empty where that is -1."""
+    dofs = dividing_dofs(model, pairs)
+    size = len(dofs)
+    used = code >= 0.0
+
+    def compute() -> list[Scalar]:
+        one, two = (_pick_geom(model, pairs, segments, code, side, qvel[0]) for side in (0, 1))
+        nearest1, nearest2 = nearest_points(one.segment, two.segment)
+        between = sp.minus(nearest2, nearest1)
+        point, distance, normal = surface_contact(
+            nearest1, between, sp.dot(between, between), one.radius, two.radius
+        )
+        rows = _rows(model, where, dofs, point, normal, one, two)
+        speeds = [sp.dot(row, [qvel[d] for d in dofs]) for row in rows]
+        friction, offsets, stiffness = _pick_cone(
+            model, pairs, code, distance, speeds, one.weight + two.weight, friction_scale
+        )
+        rows[1:] = [[sp.mul(friction, value) for value in row] for row in rows[1:]]
+        return [*rows[0], *rows[1], *rows[2], *offsets, stiffness]
+
+    flat = when(used, compute, 3 * size + 4, qvel[0])
+    rows: list[list[Scalar]] = [[0.0] * model.nv for _ in range(3)]
+    for k, row in enumerate(rows):
+        for d, value in zip(dofs, flat[k * size : (k + 1) * size]):
+            row[d] = value
+    return Slot(used, rows, flat[3 * size : 3 * size + 3], flat[-1], code, pairs)
+
+
+@dataclass
+class _Picked:
+    """The geom on one side of a slot, in every world its own."""
+
+    segment: Segment
+    radius: Scalar
+    weight: Scalar
+    carried_by: list[Scalar | None]  # by link: a mask of the worlds where that link moves the geom
+
+
+def _pick_geom(
+    model: Model, pairs: Sequence[Pair], segments: dict[int, Segment], code: Scalar, side: int, like: Scalar
+) -> _Picked:
+    geoms = sorted(segments)
+    choices = [(g, [k for k, pair in enumerate(pairs) if (pair.geom1, pair.geom2)[side] == g]) for g in geoms]
+    masks = [(g, _among(code, numbers)) for g, numbers in choices if numbers]
+
+    def pick(values: dict[int, Scalar]) -> Scalar:
+        result = values[masks[0][0]]
+        if all(map(sp.is_constant, values.values())) and len(set(values.values())) == 1:
+            return result
+        for g, mask in masks[1:]:
+            result = dr.select(mask, as_array(values[g], like), as_array(result, like))
+        return result
+
+    centre = tuple(pick({g: segments[g][0][k] for g in geoms}) for k in range(3))
+    half = tuple(pick({g: (segments[g][1] or sp.ZERO3)[k] for g in geoms}) for k in range(3))
+    squared = pick({g: max(segments[g][2], 1e-12) for g in geoms})
+    bodies = {g: model.geoms[g].body for g in geoms}
+    return _Picked(
+        segment=(centre, half, squared),
+        radius=pick({g: model.geoms[g].size[0] for g in geoms}),
+        weight=pick({g: float(model.mujoco.body_invweight0[bodies[g], 0]) for g in geoms}),
+        carried_by=_carried_by(model, masks),
+    )
+
+
+def _among(code: Scalar, numbers: Sequence[int]) -> Scalar:
+    """Whether a code is one of some numbers, as tests for runs of consecutive ones."""
+    result, start = None, numbers[0]
+    for number, following in zip(numbers, (*numbers[1:], -1)):
+        if following == number + 1:
+            continue
+        inside = code == float(start) if start == number else (code >= float(start)) & (code <= float(number))
+        result = inside if result is None else result | inside
+        start = following
+    return result
+
+
+def _carried_by(model: Model, masks: Sequence[tuple[int, Scalar]]) -> list[Scalar | None]:
+    carried: list[Scalar | None] = [None] * len(model.links)
+
+    def also(link: int, mask: Scalar | None) -> None:
+        if mask is not None:
+            old = carried[link]
+            carried[link] = mask if old is None else old | mask
+
+    for g, mask in masks:
+        also(model.geoms[g].link, mask)
+    for link in range(len(model.links) - 1, 0, -1):
+        also(model.links[link].parent, carried[link])
+    return carried
+
+
+def dividing_dofs(model: Model, pairs: Sequence[Pair]) -> list[int]:
+    """Degrees of freedom that move only one geom of some pair; the others have empty Jacobian columns."""
+    dividing: set[int] = set()
+    for pair in pairs:
+        dividing |= _moving_dofs(model, pair.link1) ^ _moving_dofs(model, pair.link2)
+    return sorted(dividing)
+
+
+def _moving_dofs(model: Model, link: int) -> set[int]:
+    dofs: set[int] = set()
+    while link > 0:
+        dofs.update(model.links[link].dofs)
+        link = model.links[link].parent
+    return dofs
+
+
+def _rows(
+    model: Model, where: Pose, dofs: Sequence[int], point: tuple, normal: tuple, one: _Picked, two: _Picked
+) -> list[list[Scalar]]:
+    """The Jacobian of the second geom's velocity against the first's: normal and tangents, some dofs."""
+    tangent = default_tangent(normal)
+    axes = (normal, tangent, sp.cross(normal, tangent))
+    links = sorted({model.dofs[d].link for d in dofs})
+    signs = {link: _side(two.carried_by[link]) - _side(one.carried_by[link]) for link in links}
+    points = {
+        root: sp.minus(point, tree_offset(where, root)) for root in {model.links[i].root for i in links}
+    }
+    rows: list[list[Scalar]] = [[], [], []]
+    for d in dofs:
+        link = model.dofs[d].link
+        speed = sp.scaled(signs[link], sp.point_velocity(where.axes[d], points[model.links[link].root]))
+        for row, axis in zip(rows, axes):
+            row.append(sp.dot(axis, speed))
+    return rows
+
+
+def _side(mask: Scalar | None) -> Scalar:
+    return 0.0 if mask is None else dr.select(mask, 1.0, 0.0)
+
+
+def _pick_cone(
+    model: Model,
+    pairs: Sequence[Pair],
+    code: Scalar,
+    distance: Scalar,
+    speeds: Sequence[Scalar],
+    weight: Scalar,
+    friction_scale: Scalar,
+) -> tuple[Scalar, list[Scalar], Scalar]:
+    """Friction coefficient, offsets and stiffness of a slot, by the kind of contact its pair has."""
+    kinds: dict[tuple, list[int]] = {}
+    for k, pair in enumerate(pairs):
+        kinds.setdefault((pair.condim, pair.friction, pair.solref, pair.solimp, pair.margin), []).append(k)
+    result: list[Scalar] = []
+    for numbers in kinds.values():
+        contact = Contact(pairs[numbers[0]], 1, sp.ZERO3, distance, (1.0, 0.0, 0.0), (0.0, 1.0, 0.0))
+        cone = contact_cone(model, contact, tuple(speeds), friction_scale, weight)
+        if cone.tangents:
+            values = [cone.tangents[0][1], *cone.offsets, cone.stiffness]
+        else:  # all four edges of the pyramid are the normal, and share its stiffness
+            values = [0.0, cone.offsets[0], 0.0, 0.0, 0.25 * cone.stiffness]
+        mask = _among(code, numbers)
+        result = [dr.select(mask, a, b) for a, b in zip(values, result)] if result else values
+    return result[0], result[1:4], result[4]

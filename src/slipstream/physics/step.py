@@ -1,0 +1,193 @@
+"""One step of the physics, as a recipe that reads top to bottom."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import drjit as dr
+
+from slipstream.physics import spatial as sp
+from slipstream.physics.collision import external_contacts
+from slipstream.physics.constraints import contact_cone, joint_rows
+from slipstream.physics.control import as_array, repeat
+from slipstream.physics.dynamics import bias_forces, link_inertias, mass_matrix
+from slipstream.physics.forces import actuation, actuator_damping, actuator_forces, joint_forces, link_forces
+from slipstream.physics.integrate import advance_positions, damped_accelerations, turning_rates
+from slipstream.physics.kinematics import motion, pose
+from slipstream.physics.model import Model
+from slipstream.physics.problem import Problem, touch_forces
+from slipstream.physics.selfcontact import find_slots
+from slipstream.physics.solver import solve_accelerations
+from slipstream.physics.spatial import Scalar
+from slipstream.physics.terrain import Terrain
+
+
+@dataclass
+class State:
+    """A robot in every world: one array per number."""
+
+    qpos: list[Scalar]  # nq
+    qvel: list[Scalar]  # nv
+    qacc: list[Scalar]  # nv, of the last step; the solver starts there
+    touch: list[Scalar]  # normal contact force on each of the model's touch sensors, newtons
+    dropped: Scalar  # self-contacts left out since the start, for want of a slot
+
+
+@dataclass
+class Parameters:
+    """What may differ between worlds. What is left out is a constant of the kernel.
+
+    Attributes:
+        gravity: three scalars.
+        friction: a factor on every friction coefficient.
+        mass: factors on the mass and inertia of links (everything welded to a body), by the link's number.
+        terrain: the height fields, for models that stand on one.
+    """
+
+    gravity: Sequence[Scalar] | None = None
+    friction: Scalar = 1.0
+    mass: Mapping[int, Scalar] = field(default_factory=dict)
+    terrain: Terrain | None = None
+
+
+Pushes = Mapping[int, Sequence[Scalar]]
+"""By body, a force and a torque at its centre of mass, in the axes of the world (MuJoCo's xfrc_applied)."""
+
+
+def make_state(model: Model, qpos: Sequence[Scalar], qvel: Sequence[Scalar]) -> State:
+    """A state from coordinates and velocities; as wide as they are."""
+    zero = 0.0 * qvel[0]
+    return State(list(qpos), list(qvel), [zero] * model.nv, [zero] * len(model.touch), zero)
+
+
+def step(
+    model: Model,
+    state: State,
+    ctrl: Sequence[Scalar],
+    *,
+    substeps: int = 1,
+    pushes: Pushes | None = None,
+    parameters: Parameters | None = None,
+) -> State:
+    """Advance all worlds by `substeps` time steps with the same controls.
+
+    Args:
+        ctrl: nu scalars.
+    """
+    if len(ctrl) != model.nu or len(state.qpos) != model.nq or len(state.qvel) != model.nv:
+        raise ValueError(
+            f"The model has {model.nq} qpos, {model.nv} qvel and {model.nu} ctrl; got {len(state.qpos)}, "
+            f"{len(state.qvel)} and {len(ctrl)}."
+        )
+    pushes, parameters = pushes or {}, parameters or Parameters()
+    substep = _runge_kutta if model.options.integrator == "rk4" else _semi_implicit
+    return repeat(
+        substeps, lambda s, _: substep(model, s, ctrl, pushes, parameters), state, like=state.qvel[0]
+    )
+
+
+def make_problem(
+    model: Model,
+    qpos: Sequence[Scalar],
+    qvel: Sequence[Scalar],
+    ctrl: Sequence[Scalar],
+    pushes: Pushes,
+    parameters: Parameters,
+) -> Problem:
+    """Everything the accelerations follow from."""
+    where = pose(model, qpos)
+    moving = motion(model, where, qvel)
+    scales = [parameters.mass.get(i, 1.0) for i in range(len(model.links))]
+    inertias = link_inertias(model, where, scales)
+    mass = mass_matrix(model, where, inertias)
+
+    gravity = parameters.gravity or model.options.gravity
+    outside = link_forces(model, where, moving, pushes)
+    bias = bias_forces(model, where, moving, inertias, gravity, outside)
+    passive = joint_forces(model, qpos, qvel)
+    driven = actuation(model, actuator_forces(model, qpos, qvel, ctrl))
+    force = [sp.sub(sp.add(p, a), b) for p, a, b in zip(passive, driven, bias)]
+
+    cones: dict[int, list] = {}
+    for contact in external_contacts(model, where, parameters.terrain):
+        velocity = sp.point_velocity(moving.velocity[contact.link], contact.point)
+        cones.setdefault(contact.link, []).append(contact_cone(model, contact, velocity, parameters.friction))
+    slots, dropped = find_slots(model, where, qvel, parameters.friction)
+    return Problem(model, where, mass, force, joint_rows(model, qpos, qvel), cones, slots, dropped)
+
+
+def _semi_implicit(
+    model: Model, state: State, ctrl: Sequence[Scalar], pushes: Pushes, parameters: Parameters
+) -> State:
+    """New velocities first, then positions with them; damping is taken implicitly."""
+    h = model.options.timestep
+    problem = make_problem(model, state.qpos, state.qvel, ctrl, pushes, parameters)
+    qacc = solve_accelerations(problem, state.qacc)
+    damping: list[Scalar] = [dof.damping for dof in model.dofs]
+    if model.options.integrator == "implicitfast":
+        damping = list(sp.plus(damping, actuator_damping(model, state.qpos, state.qvel, ctrl)))
+    elif not model.options.implicit_damping:
+        damping = [0.0] * model.nv
+    change = damped_accelerations(model, problem.mass, damping, qacc)
+    qvel = [sp.fma(h, a, v) for a, v in zip(change, state.qvel)]
+    qpos = advance_positions(model, state.qpos, [sp.mul(h, v) for v in qvel])
+    return State(qpos, qvel, qacc, touch_forces(problem, qacc), state.dropped + problem.dropped)
+
+
+@dataclass
+class _Stage:
+    """Between the stages of a Runge-Kutta step."""
+
+    move: list[Scalar]  # from the start of the step to this stage, nv
+    qvel: list[Scalar]
+    rates: list[Scalar]  # weighted sums over the stages so far
+    qaccs: list[Scalar]
+    qacc: list[Scalar]
+    touch: list[Scalar]
+    dropped: Scalar
+
+
+def _runge_kutta(
+    model: Model, state: State, ctrl: Sequence[Scalar], pushes: Pushes, parameters: Parameters
+) -> State:
+    """The classical fourth-order method; its four stages are a loop, so that the kernel does not grow."""
+    h = model.options.timestep
+
+    def stage(s: _Stage, index: Scalar) -> _Stage:
+        last, outer = index == 3, (index == 0) | (index == 3)
+        weight = dr.select(outer, as_array(1.0 / 6.0, s.dropped), as_array(1.0 / 3.0, s.dropped))
+        reach = dr.select(index == 2, as_array(h, s.dropped), as_array(0.5 * h, s.dropped))
+        qpos = advance_positions(model, state.qpos, s.move)
+        problem = make_problem(model, qpos, s.qvel, ctrl, pushes, parameters)
+        qacc = solve_accelerations(problem, s.qacc)
+        rates = turning_rates(model, s.move, s.qvel)
+        return _Stage(
+            move=[dr.select(last, m, reach * r) for m, r in zip(s.move, rates)],
+            qvel=[sp.fma(reach, a, v) for a, v in zip(qacc, state.qvel)],
+            rates=[sp.fma(weight, r, total) for r, total in zip(rates, s.rates)],
+            qaccs=[sp.fma(weight, a, total) for a, total in zip(qacc, s.qaccs)],
+            qacc=qacc,
+            touch=touch_forces(problem, qacc),
+            dropped=s.dropped + problem.dropped,
+        )
+
+    zero = 0.0 * state.dropped
+    zeros = [zero] * model.nv
+    first = _Stage(zeros, list(state.qvel), zeros, zeros, state.qacc, state.touch, state.dropped)
+    end = repeat(4, stage, first, like=state.qvel[0])
+    qvel = [sp.fma(h, a, v) for a, v in zip(end.qaccs, state.qvel)]
+    qpos = advance_positions(model, state.qpos, [sp.mul(h, r) for r in end.rates])
+    return State(qpos, qvel, end.qacc, end.touch, end.dropped)
+
+
+LARGEST_NUMBER = 1e10
+"""MuJoCo's own bound on what a coordinate or velocity can be."""
+
+
+def is_bad(state: State) -> Scalar:
+    """A mask of the worlds whose state is not finite or absurdly large."""
+    good = True
+    for value in (*state.qpos, *state.qvel, *state.qacc):
+        good = (dr.abs(value) < LARGEST_NUMBER) & good  # false for a NaN too
+    return (not good) if isinstance(good, bool) else ~good

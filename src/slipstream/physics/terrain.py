@@ -1,0 +1,104 @@
+"""Height fields: terrain that geoms walk on.
+
+MuJoCo collides geoms with the prisms of a height field and may find many contacts for one geom. Here a
+sphere, each end of a capsule and each lower corner of a box meet the one triangle of the field under them,
+as if it were a plane. The two agree where the terrain is smooth on the scale of the geom. Beyond its edges
+the field goes on level.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import drjit as dr
+import numpy as np
+
+from slipstream.arrays import ArrayTypes
+from slipstream.physics import spatial as sp
+from slipstream.physics.model import Model
+from slipstream.physics.pairs import HeightField
+from slipstream.physics.spatial import Scalar
+from slipstream.physics.unsupported import ModelError
+
+
+@dataclass
+class Terrain:
+    """Height fields on the device, and which of them each world stands on.
+
+    Attributes:
+        corners: for every cell of every field the heights of its four corners, [fields * cells * 4].
+        packet: the array type of four heights at once.
+        level: the number of a world's field, an unsigned integer array (or 0).
+    """
+
+    corners: Any
+    packet: type
+    level: Any = 0
+
+
+def make_terrain(model: Model, types: ArrayTypes, heights: np.ndarray | None = None) -> Terrain:
+    """Put height fields on the device.
+
+    Args:
+        heights: [fields, rows, columns] in metres over the field's base; the model's own unless given.
+    """
+    field = _field(model)
+    if heights is None:
+        heights = field.heights[None]
+    heights = np.asarray(heights, np.float32)
+    if heights.ndim != 3 or heights.shape[1:] != field.heights.shape or not np.isfinite(heights).all():
+        rows, columns = field.heights.shape
+        raise ModelError(
+            f"Heights must be finite, (fields, {rows}, {columns}); their shape is {heights.shape}."
+        )
+    cells = np.stack([heights[:, :-1, :-1], heights[:, :-1, 1:], heights[:, 1:, :-1], heights[:, 1:, 1:]], -1)
+    corners = types.module.Float(np.ascontiguousarray(cells.ravel())) + dr.opaque(types.module.Float, 0.0)
+    dr.eval(corners)
+    return Terrain(corners, types.module.Array4f)
+
+
+def _field(model: Model) -> HeightField:
+    if model.height_field is None:
+        raise ModelError(
+            "The model has no height field that anything collides with: add an <hfield> and its geom."
+        )
+    return model.height_field
+
+
+def surface(model: Model, terrain: Terrain, x: Scalar, y: Scalar) -> tuple[Scalar, tuple]:
+    """The height of the terrain at a place of the world, and its normal there."""
+    field = _field(model)
+    rows, columns = field.heights.shape
+    (px, py, pz), (sx, sy) = field.pos, field.size
+    dx, dy = 2 * sx / (columns - 1), 2 * sy / (rows - 1)
+    u, v = (x - (px - sx)) * (1.0 / dx), (y - (py - sy)) * (1.0 / dy)
+    column, row = (sp.clip(dr.floor(w), 0.0, float(n - 2)) for w, n in ((u, columns), (v, rows)))
+    fx, fy = sp.clip(u - column, 0.0, 1.0), sp.clip(v - row, 0.0, 1.0)
+    unsigned = dr.uint32_array_t(type(x))
+    cell = (
+        unsigned(row) * (columns - 1)
+        + unsigned(column)
+        + unsigned(terrain.level) * ((rows - 1) * (columns - 1))
+    )
+    h00, h10, h01, h11 = (type(x)(h) for h in dr.gather(terrain.packet, terrain.corners, cell))
+    # The diagonal of a cell runs from its (0, 1) to its (1, 0) corner, as in MuJoCo.
+    near = fx + fy < 1.0
+    slope_x = dr.select(near, h10 - h00, h11 - h01)
+    slope_y = dr.select(near, h01 - h00, h11 - h10)
+    base = dr.select(near, h00, h10 + h01 - h11)
+    height = sp.fma(fx, slope_x, sp.fma(fy, slope_y, base)) + pz
+    return height, sp.normalized((slope_x * (-1.0 / dx), slope_y * (-1.0 / dy), 1.0))
+
+
+def distance_to_terrain(model: Model, terrain: Terrain) -> Callable[[tuple, tuple], tuple[Scalar, tuple]]:
+    """A function of a point and the origin it is relative to: its distance over the ground, the normal."""
+
+    def measure(point: tuple, origin: tuple) -> tuple[Scalar, tuple]:
+        x, y = sp.add(point[0], origin[0]), sp.add(point[1], origin[1])
+        height, normal = surface(model, terrain, x, y)
+        over = sp.add(point[2], sp.sub(origin[2], height))
+        return over * normal[2], normal
+
+    return measure
