@@ -64,7 +64,7 @@ POLICY_ONLY = dataclasses.replace(ONE_BATCH, value_cost=0.0)
 
 def one_sample(learner, *, log_ratio: float, advantage: float) -> Samples:
     """A single sample whose ratio is exp(log_ratio)."""
-    samples = prepared(ONE_BATCH, learner, new_rollout(learner, 1)).take(jnp.asarray([0]))
+    samples = prepared(ONE_BATCH, learner, new_rollout(learner, 1)).take(jnp.asarray([0]), 1)
     parameters = learner.network.parameters(samples.x)
     log_prob = learner.network.distribution.log_prob(parameters, samples.action)
     return dataclasses.replace(samples, log_prob=log_prob - log_ratio, advantage=jnp.asarray([advantage]))
