@@ -62,9 +62,7 @@ NOISE = 0.01
 def read_model(robot: Robot) -> mujoco.MjModel:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        m = mujoco.MjModel.from_xml_path(
-            str(ASSETS / robot.file) if not os.path.isabs(robot.file) else robot.file
-        )
+        m = mujoco.MjModel.from_xml_path(str(ASSETS / robot.file) if not os.path.isabs(robot.file) else robot.file)
     m.opt.integrator = mujoco.mjtIntegrator.mjINT_EULER
     m.opt.solver = mujoco.mjtSolver.mjSOL_NEWTON
     m.opt.iterations, m.opt.tolerance = 100, 1e-8
@@ -283,9 +281,7 @@ def install_peers() -> Path | None:
         [str(python), "-m", "pip", "install", "-q", "brax", "mujoco-mjx"], capture_output=True, text=True
     )
     if done.returncode or subprocess.run(probe, capture_output=True).returncode:
-        print(
-            "Brax and MJX could not be installed here, so they are left out.", *done.stderr.splitlines()[-1:]
-        )
+        print("Brax and MJX could not be installed here, so they are left out.", *done.stderr.splitlines()[-1:])
         return None
     return python
 
@@ -316,19 +312,15 @@ def peers(worlds: int, timeout: float) -> list[dict]:
             print(f"{label:24} failed: {done.stderr.strip().splitlines()[-1:]}")
             continue
         result = {"peer": label, **json.loads(done.stdout.splitlines()[-1])}
-        print(
-            f"{label:24}{result['steps_per_s']:14,.0f} env steps/s, first {result['first_step_s']:.0f} s"
-        )
+        print(f"{label:24}{result['steps_per_s']:14,.0f} env steps/s, first {result['first_step_s']:.0f} s")
         results.append(result)
     return results
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--robots", nargs="*", default=list(ROBOTS), help="which robots")
-    parser.add_argument("--xml", help="one more robot: MuJoCo's own humanoid, or any model with a free root")
+    parser.add_argument("--xml", help="MuJoCo's own humanoid (found by itself once --peers has installed MJX)")
     parser.add_argument("--threads", type=int, nargs="*", default=[1, os.cpu_count() or 1])
     parser.add_argument("--worlds", type=int, default=4096)
     parser.add_argument("--rounds", type=int, default=3)
@@ -339,8 +331,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--json", type=Path, help="write the results there")
     options = parser.parse_args(arguments)
     robots = {name: ROBOTS[name] for name in options.robots}
-    if options.xml:
-        robots[Path(options.xml).stem] = Robot(os.path.abspath(options.xml), 5, 2, (0.8, 3.0))
+    xml = options.xml or next(
+        map(str, PEERS.glob("lib/*/site-packages/mujoco/mjx/test_data/humanoid/humanoid.xml")), None
+    )
+    if xml and options.robots:
+        robots["MuJoCo's humanoid"] = Robot(os.path.abspath(xml), 5, 2, (0.8, 3.0))
     results: dict[str, list] = {"table": []}
     measure: Callable[..., dict] = compare
     for name, robot in robots.items():

@@ -103,7 +103,7 @@ REALIGN = b'" "stackrealign"="true'
 """Closes the target-features attribute of a kernel's LLVM function and opens another beside it.
 
 Without it LLVM spills AVX-512 registers to a stack that is only 16-byte aligned; every such spill then
-crosses a cache line, and the humanoid physics kernel runs at about half its speed.
+crosses a cache line. The physics kernels of the humanoid and the ant run 1.3 and 1.2 times faster with it.
 """
 
 _SET_TARGET = "_Z19jit_llvm_set_targetPKcS0_j"
@@ -244,13 +244,15 @@ def to_jax(array: Any, shape: tuple[int, ...] | None = None) -> jax.Array:
     """
     dr.eval(array)
     dr.sync_thread()
-    view = jax.dlpack.from_dlpack(array)
-    return view if shape is None else view.reshape(shape)
+    tensor: Any = dr.tensor_t(type(array))
+    # JAX itself would copy to reshape.
+    return jax.dlpack.from_dlpack(array if shape is None else tensor(array, shape))
 
 
 def from_jax(array_type: type, array: jax.Array) -> Any:
     """A flat Dr.Jit view of a JAX array: the same memory, no copy. Waits until JAX has computed it."""
-    return array_type(jax.block_until_ready(array).reshape(-1))
+    tensor: Any = dr.tensor_t(array_type)
+    return tensor(jax.block_until_ready(array)).array
 
 
 def to_numpy(array: Any) -> np.ndarray:

@@ -65,17 +65,21 @@ class Rng:
         self._groups = groups
         self._draws = 0
         self._spare: list[Any] = []
+        self._streams: dict[str, Rng] = {}
 
     def of(self, group: str) -> Rng:
-        """The same moment's numbers for each agent of a group."""
+        """The same moment's numbers for each agent of a group: one stream, however often it is asked for."""
+        if group in self._streams:
+            return self._streams[group]
         members = self._groups[group]
         stream = Rng.__new__(Rng)
-        stream.__dict__.update(self.__dict__, _spare=[])
+        stream.__dict__.update(self.__dict__, _spare=[], _streams={})
         stream._lane = members.lane(self._lane, self._types)
         stream._time, stream._seed = (
             self._types.UInt(v) if isinstance(v, int) else members.spread(v) for v in (self._time, self._seed)
         )
         stream._stream = list(self._groups).index(group) + 1
+        self._streams[group] = stream
         return stream
 
     def bits(self) -> Any:

@@ -111,3 +111,26 @@ def test_ten_million_humanoid_steps_without_a_bad_state():
     qpos, qvel, _ = batch.get_state()
     assert np.array(batch.resets).sum() == 0
     assert np.isfinite(qpos).all() and np.abs(qvel).max() < 500
+
+
+def test_parameters_are_inputs_of_the_recorded_step(hopper):
+    """Other gravity and mass for the next steps, without tracing again."""
+    worlds = 32
+    number = kind()
+    zero = dr.opaque(number, 0.0, worlds)
+
+    def moon(strength: float) -> physics.Parameters:
+        parameters = physics.Parameters(gravity=[zero + 0.0, zero * 1.0, zero - strength], mass={1: zero + 1.5})
+        dr.eval(parameters.gravity, parameters.mass)
+        return parameters
+
+    heights = []
+    batch = physics.Batch(hopper, worlds, substeps=20, parameters=moon(9.81))
+    controls = batch.controls(np.zeros((hopper.nu, worlds)))
+    for strength in (9.81, 1.6):
+        batch.parameters = moon(strength)
+        batch.reset()
+        batch.step(controls)
+        heights.append(batch.get_state()[0][1, 0])
+    assert batch.recordings == 1
+    assert heights[1] > heights[0]

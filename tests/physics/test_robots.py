@@ -39,9 +39,7 @@ def test_mass_matrix_bias_and_free_accelerations(case):
     mass = mass_matrix(model, where, inertias)
     bias = bias_forces(model, where, motion(model, where, qvel), inertias, model.options.gravity)
     free = solve(model, factor(model, mass), [-b for b in bias])
-    found_mass = rows(
-        [mass.get((i, j), mass.get((j, i), 0.0)) for i in range(m.nv) for j in range(m.nv)], STATES
-    )
+    found_mass = rows([mass.get((i, j), mass.get((j, i), 0.0)) for i in range(m.nv) for j in range(m.nv)], STATES)
     expected: list[list[np.ndarray]] = [[], [], []]
     data = mujoco.MjData(m)
     for q, v in zip(states.qpos, states.qvel):
@@ -95,9 +93,7 @@ def test_runge_kutta(name):
     assert np.abs(qvel - states.next_qvel).max() < 1e-6
 
 
-@pytest.mark.parametrize(
-    ("name", "until"), [("humanoid", 0.3), ("ant", 0.5), ("half_cheetah", 0.5), ("swimmer", 1.0)]
-)
+@pytest.mark.parametrize(("name", "until"), [("humanoid", 0.3), ("ant", 0.5), ("half_cheetah", 0.5), ("swimmer", 1.0)])
 def test_rollouts_stay_close_until_chaos(name, until):
     """With the same controls from the same start, float32 rollouts stay near the C engine's."""
     m = robot(name)

@@ -144,6 +144,7 @@ def act_best(learner: Learner, observation: jax.Array, mask: jax.Array | None) -
 def prepare(config: ActorCriticConfig, learner: Learner, rollout: Rollout) -> Samples:
     """Values, advantages and targets of a rollout, flat."""
     steps, lanes = rollout.reward.shape
+    rollout = of_those_in_the_game(rollout)
     x = jax.vmap(lambda o: normalized(learner, o))(rollout.observation)
     value = jax.vmap(learner.network.value)(x)
     next_value = value_after(learner, rollout, value[1:])
@@ -173,6 +174,24 @@ def prepare(config: ActorCriticConfig, learner: Learner, rollout: Rollout) -> Sa
         value=value[:-1].reshape(-1),
         target=target.reshape(-1),
         weight=weight.reshape(-1),
+    )
+
+
+def of_those_in_the_game(rollout: Rollout) -> Rollout:
+    """The rollout with zeros where an agent is out of the game: 0 times what is not finite would not be 0."""
+    if rollout.active is None:
+        return rollout
+    now, step = rollout.active, rollout.active[:-1]
+    return eqx.tree_at(
+        lambda r: (r.observation, r.action, r.log_prob, r.reward, r.final_observation),
+        rollout,
+        (
+            jnp.where(now[:, None], rollout.observation, 0.0),
+            jnp.where(step[:, None], rollout.action, 0),
+            jnp.where(step, rollout.log_prob, 0.0),
+            jnp.where(step, rollout.reward, 0.0),
+            jnp.where(step[:, None], rollout.final_observation, 0.0),
+        ),
     )
 
 
@@ -235,10 +254,15 @@ def descend(learner: Learner, gradient: Any, optimizer: optax.GradientTransforma
 
 
 def with_observed(learner: Learner, rollout: Rollout) -> Learner:
-    """The learner with the rollout's observations in its statistics (for the next rollout, not for this one)."""
+    """The learner with the rollout's observations in its statistics (for the next rollout, not for this one).
+
+    Statistics that would not be finite are not taken: they would stay so for ever.
+    """
     if learner.normalizer is None:
         return learner
-    merged = learner.normalizer.merge(rollout.observation[:-1], rollout.weight)
+    new = learner.normalizer.merge(of_those_in_the_game(rollout).observation[:-1], rollout.weight)
+    finite = jnp.isfinite(new.mean).all() & jnp.isfinite(new.variance).all()
+    merged = jax.tree.map(lambda a, b: jnp.where(finite, a, b), new, learner.normalizer)
     return Learner(learner.network, learner.optimizer, merged, learner.learning_rate)
 
 

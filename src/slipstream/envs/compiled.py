@@ -7,7 +7,10 @@ the next call's argument: evaluated, of full width, no array twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import islice
 from typing import Any
 
 import drjit as dr
@@ -169,15 +172,22 @@ class CompiledWorlds:
             self._recorded[key] = self._record(deliver)
         numbers = [dr.opaque(self.types.UInt, v) for v in (self.seed, self.age & 0xFFFFFFFF, slot)]
         zero = dr.opaque(self.types.Int, 0)
-        self.leaves, self.clock, _ = self._recorded[key](self.leaves, self.clock, given, arrays, numbers, zero)
+        arguments = (self.leaves, self.clock, given, arrays, numbers, zero)
+        try:
+            with _without_garbage_collection():
+                self.leaves, self.clock, _ = self._recorded[key](*arguments)
+        except RuntimeError as error:
+            # What the rules raised while they were traced says more than that a trace failed.
+            raise error.__cause__ or error from None
         self.age += 1
 
     def _record(self, deliver: Callable) -> Callable:
         def step(leaves, clock, given, arrays, numbers, zero):
             seed, age, slot = numbers
             here = self._here(seed)
-            action = self._draw(here, age) if given is None else self._split(given)
-            outcome = advance(here, age, self._state(leaves), self._as_clock(clock), action)
+            state = self._state(leaves)
+            action = self._draw(here, age, state) if given is None else self._split(given)
+            outcome = advance(here, age, state, self._as_clock(clock), action)
             results = deliver(outcome, arrays, slot, zero)
             now = self._settle([leaf for _, _, leaf in state_leaves(outcome.state)], zero)
             # The agents' results are scheduled before the sums over them are asked for: one kernel does both.
@@ -250,8 +260,9 @@ class CompiledWorlds:
             action[group.name] = parts[0] if isinstance(group.action, Discrete) else tuple(parts)
         return self.env.bare(action)
 
-    def _draw(self, here: Here, age: Any) -> Any:
-        return self.env.bare(random_action(self.env, here.rng(age, ACTION)))
+    def _draw(self, here: Here, age: Any, state: Any) -> Any:
+        masks = action_mask(self.env, state) or {}
+        return self.env.bare(random_action(self.env, here.rng(age, ACTION), masks))
 
     # Observing and exchanging state.
 
@@ -314,8 +325,21 @@ class CompiledWorlds:
         return array
 
 
-def random_action(env: Env, rng: Any) -> dict[str, Any]:
-    """Uniformly random actions of every group, as `Env.step` expects them."""
+@contextmanager
+def _without_garbage_collection() -> Iterator[None]:
+    """Dr.Jit aborts the process when an array over NumPy's or JAX's memory is let go while a function is recorded,
+    and Python's collector may do so at any moment (discarded worlds are cyclic garbage)."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def random_action(env: Env, rng: Any, masks: dict[str, list[Any]]) -> dict[str, Any]:
+    """Uniformly random actions of every group, of those that are allowed, as `Env.step` expects them."""
     action = {}
     for group in env.groups:
         draw = rng.of(group.name)
@@ -323,9 +347,23 @@ def random_action(env: Env, rng: Any) -> dict[str, Any]:
             lows, highs = random_bounds(group.action)
             action[group.name] = tuple(draw.uniform(float(a), float(b)) for a, b in zip(lows, highs))
         else:
-            parts = tuple(draw.integer(n) for n in group.action.choices)
+            mask = iter(masks.get(group.name, ()))
+            parts = tuple(_random_choice(draw, list(islice(mask, n)), n) for n in group.action.choices)
             action[group.name] = parts[0] if isinstance(group.action, Discrete) else parts
     return action
+
+
+def _random_choice(draw: Any, allowed: list[Any], n: int) -> Any:
+    """One of `n` choices, each allowed one equally likely (`allowed`: a flag for each, or empty for all)."""
+    if not allowed:
+        return draw.integer(n)
+    count = sum(dr.select(flag, 1, 0) for flag in allowed)
+    rank = dr.floor(draw.uniform() * count)
+    chosen, before = draw.integer(1), 0
+    for i, flag in enumerate(allowed):
+        chosen = dr.select(flag & (rank == before), i, chosen)
+        before = before + dr.select(flag, 1, 0)
+    return chosen
 
 
 def random_bounds(space: Box) -> tuple[np.ndarray, np.ndarray]:

@@ -100,16 +100,18 @@ class Group:
         if not dr.is_jit_v(of_agents):
             best = min(range(self.size), key=lambda i: (of_agents[i], i))
             return of_agents[best], carry[best]
+        carry = dr.int32_array_t(type(of_agents))(carry)
         # Value, number and load share one word: a single pass finds all three.
         fits = below * self.size * carry_below <= 2**32
         word_type: Any = (dr.uint32_array_t if fits else dr.uint64_array_t)(type(of_agents))
 
         def search() -> Any:
-            number = self._number(dr.uint32_array_t(type(of_agents)), len(of_agents))
+            lanes = max(len(of_agents), len(carry))
+            number = self._number(dr.uint32_array_t(type(of_agents)), lanes)
             order = dr.fma(word_type(of_agents), word_type(self.size), word_type(number))
             return self.min(dr.fma(order, word_type(carry_below), word_type(carry)))
 
-        word = once(("lowest", self.size), [of_agents], search)
+        word = once(("lowest", self.size, carry_below, fits), [of_agents, carry], search)
         order = word // carry_below
         integer: Any = dr.int32_array_t(word_type)
         return integer(order // self.size), integer(word - order * carry_below)
@@ -190,7 +192,7 @@ def once(operation: Any, arrays: Sequence[Any], compute: Callable[[], Any]) -> A
 
 def _is_constant(value: Any) -> bool:
     """Whether all agents are known to have the same value, so that nothing must be searched or summed up."""
-    return _is_number(value) or (dr.is_jit_v(value) and value.state is dr.VarState.Literal)
+    return _is_number(value) or (dr.is_jit_v(value) and (len(value) == 1 or value.state is dr.VarState.Literal))
 
 
 def _is_number(value: Any) -> bool:

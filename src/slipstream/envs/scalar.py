@@ -56,13 +56,18 @@ class ScalarWorlds:
     def step(self, actions: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Step every world; the outcome is named and shaped like one slot of a `Store`."""
         rows: dict[str, list[np.ndarray]] = {}
-        for i, (state, clock) in enumerate(zip(self.states, self.clocks)):
-            outcome = advance(self._here(i), self.age, state, clock, self._action(i, actions))
-            self.states[i], self.clocks[i] = outcome.state, outcome.clock()
-            for name, value in self._row(outcome).items():
+        for i in range(self.num_worlds):
+            for name, value in self.step_world(i, actions).items():
                 rows.setdefault(name, []).append(value)
         self.age += 1
         return {name: np.concatenate(parts, axis=-1) for name, parts in rows.items()}
+
+    def step_world(self, world: int, actions: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Step one world alone (given the actions of all); its lanes of what `step` returns."""
+        here, action = self._here(world), self._action(world, actions)
+        outcome = advance(here, self.age, self.states[world], self.clocks[world], action)
+        self.states[world], self.clocks[world] = outcome.state, outcome.clock()
+        return self._row(outcome)
 
     def _action(self, world: int, actions: dict[str, np.ndarray]) -> Any:
         result = {}

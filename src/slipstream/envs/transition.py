@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import drjit as dr
+import numpy as np
 
 from slipstream.arrays import ArrayTypes
 from slipstream.envs.env import Env, remembering, state_leaves, with_leaves
@@ -19,6 +20,9 @@ from slipstream.envs.nearest import searching_only
 from slipstream.random import RESET, STEP, Rng
 
 PerGroup = dict[str, Any]
+
+LARGEST = float(np.finfo(np.float32).max)
+"""Beyond it a number is infinite, on the scalar backend too. (Dr.Jit takes `x * 0` for 0, whatever x is.)"""
 
 
 class RulesError(ValueError):
@@ -241,23 +245,24 @@ def _choose(which: Any, a: list[Any], b: list[Any]) -> list[Any]:
 
 def _clean(sound: Any, reward: Any) -> Any:
     """The reward, or 0 where the world is broken or the reward itself is not finite."""
-    return dr.select(sound & (reward * 0.0 == 0.0), reward, 0.0)
+    return dr.select(sound & (abs(reward) <= LARGEST), reward, 0.0)
 
 
 def _is_finite(env: Env, state: Any) -> Any:
-    """Whether every real quantity of a world is finite: 0 times an infinite or undefined one is not 0."""
-    total: Any = 0.0
+    """Whether every real quantity of a world is finite: no comparison with an undefined number is true."""
+    sound: Any = True
     of_agents: PerGroup = {}
     for _, group, leaf in state_leaves(state):
         if not (isinstance(leaf, float) or (dr.is_array_v(leaf) and dr.is_float_v(leaf))):
             continue
+        finite = abs(leaf) <= LARGEST
         if group is None:
-            total = total + leaf * 0.0
+            sound = sound & finite
         else:
-            of_agents[group] = of_agents.get(group, 0.0) + leaf * 0.0
-    for name, value in of_agents.items():
-        total = total + env.group(name).sum(value)
-    return total == 0.0
+            of_agents[group] = of_agents[group] & finite if group in of_agents else finite
+    for name, finite in of_agents.items():
+        sound = sound & env.group(name).all(finite)
+    return sound
 
 
 def _terminated_agents(env: Env, terminated: Any, was_active, now_active) -> PerGroup:

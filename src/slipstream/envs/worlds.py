@@ -123,6 +123,8 @@ class Worlds:
 
     def action_mask(self) -> Any:
         """Which choices are allowed now, by group, `[choices, lanes]`; empty if the world does not say."""
+        if isinstance(self.engine, CompiledWorlds) and not any(x.mask_size for x in self.engine.layouts):
+            return {}  # spares every call of `sample_actions` an observation
         return self._choice_inputs("action_mask")
 
     def _choice_inputs(self, kind: str) -> dict[str, jax.Array]:
@@ -139,16 +141,18 @@ class Worlds:
         Args:
             actions: by group, or bare with a single group: `[components, lanes]`, or `[lanes]` for one component.
         """
-        checked = self._check_actions(actions)
+        return self._as_step(self.step_rows(actions))
+
+    def step_rows(self, actions: Any) -> dict[str, jax.Array]:
+        """What `step` does, with everything it yields named and shaped like one slot of a `Store`."""
+        checked = self.checked_actions(actions)
         if isinstance(self.engine, ScalarWorlds):
             rows = self.engine.step({name: np.asarray(a) for name, a in checked.items()})
-            rows = {name: jnp.asarray(value) for name, value in rows.items()}
-        else:
-            store = self.new_store(1)
-            self.engine.step(store, 0, checked, full_final=True)
-            dr.sync_thread()
-            rows = {name: buffer.only_slot for name, buffer in store.named_buffers().items()}
-        return self._as_step(rows)
+            return {name: jnp.asarray(value) for name, value in rows.items()}
+        store = self.new_store(1)
+        self.engine.step(store, 0, checked, full_final=True)
+        dr.sync_thread()
+        return {name: buffer.only_slot for name, buffer in store.named_buffers().items()}
 
     def _as_step(self, rows: dict[str, jax.Array]) -> Step:
         def each(kind: str) -> Any:
@@ -316,7 +320,8 @@ class Worlds:
 
     # Checking what comes in.
 
-    def _check_actions(self, actions: Any) -> dict[str, jax.Array]:
+    def checked_actions(self, actions: Any) -> dict[str, jax.Array]:
+        """The actions by group, `[components, lanes]`, or an error that says what is wrong with them."""
         names = [g.name for g in self.groups]
         if not isinstance(actions, Mapping):
             if len(names) > 1:

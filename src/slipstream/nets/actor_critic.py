@@ -35,7 +35,7 @@ class ActorCritic(eqx.Module):
         self.policy = MLP(features, hidden, distribution.outputs, activation, 0.01, key=policy_key)
         self.critic = MLP(features, hidden, 1, activation, 1.0, key=critic_key)
         continuous = isinstance(distribution, Gaussian)
-        self.log_std = jnp.full(distribution.outputs, initial_log_std) if continuous else None
+        self.log_std = jnp.full(distribution.outputs, initial_log_std, jnp.float32) if continuous else None
         self.distribution = distribution
 
     def parameters(self, x: jax.Array, mask: jax.Array | None = None) -> jax.Array:

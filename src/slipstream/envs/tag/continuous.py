@@ -150,6 +150,8 @@ class TagContinuous(Env):
         fastest = self.max_speed * self.skill[group]
         direction = state.direction[group] + self.turns(turn_choice)
         direction = direction - TURN * dr.floor(direction / TURN)
+        # A whole turn minus less than rounding can hold is a whole turn.
+        direction = dr.select(direction < TURN, direction, 0.0)
         acceleration = state.acceleration[group] + self.accelerations(acceleration_choice)
         speed = dr.clip(state.speed[group] + acceleration, 0.0, fastest)
         direction, speed = (dr.select(playing, v, 0.0) for v in (direction, speed))

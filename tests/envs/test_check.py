@@ -1,0 +1,108 @@
+"""`check` finds what is wrong with a world, and nothing wrong with a sound one."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import drjit as dr
+import pytest
+from broken_worlds import FOUND_BY
+from small_worlds import Drift, Leaving, Masked, Position
+
+from slipstream.envs import Group
+from slipstream.envs.check import PROPERTIES, Subject, _run, check
+from slipstream.envs.registry import NAMES, make_env
+from slipstream.spaces import Box, Discrete
+
+
+@pytest.mark.parametrize("env", FOUND_BY, ids=lambda e: e.__name__)
+def test_every_mistake_is_found_by_the_test_for_it(env):
+    name = FOUND_BY[env]
+    result = _run(name, PROPERTIES[name], Subject(env, num_worlds=6, num_steps=30, seed=0, backend="llvm"))
+    assert not result.passed
+    for problem in result.problems:
+        assert problem.field and problem.expected and problem.got
+
+
+@pytest.mark.parametrize("env", [Drift, Masked, Leaving])
+def test_sound_worlds_pass(env):
+    results = check(env, num_worlds=5, num_steps=25)
+    assert [r.name for r in results] == list(PROPERTIES)
+    assert [p for r in results for p in r.problems] == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_our_own_worlds_pass(name):
+    few = {"num_taggers": 2} if name.startswith("tag") else {}
+    results = check(lambda: make_env(name, **few), num_worlds=4, num_steps=15)
+    assert [p for r in results for p in r.problems] == []
+
+
+def test_full_observations_of_tag_pass():
+    for name in ("tag-gridworld", "tag-continuous"):
+        full = partial(make_env, name, num_taggers=3, full_observation=True)
+        subject = Subject(full, num_worlds=4, num_steps=12, seed=1, backend="llvm")
+        parity = "compiled and scalar agree"
+        assert _run(parity, PROPERTIES[parity], subject).problems == ()
+
+
+class OnAnEdge(Drift):
+    """Whether 0.1 + 0.2 is more than 0.3 is left to rounding."""
+
+    def reset(self, rng):
+        rng.uniform()
+        return Position(0.1)
+
+    def step(self, state, action, rng):
+        above = state.x + 0.2 > 0.3
+        return state, dr.select(above, 10.0, -10.0), False
+
+
+class OffTheEdge(OnAnEdge):
+    """The compiled world is wrong by more than rounding."""
+
+    def step(self, state, action, rng):
+        limit = 0.30005 if dr.is_jit_v(state.x) else 0.29995
+        return state, dr.select(state.x + 0.2 > limit, 10.0, -10.0), False
+
+
+def test_a_discontinuity_that_rounding_decides_is_no_mistake():
+    name = "compiled and scalar agree"
+    result = _run(name, PROPERTIES[name], Subject(OnAnEdge, 4, 3, 0, "llvm"))
+    assert result.passed
+    assert "explained by rounding" in result.note
+
+
+def test_a_discontinuity_that_is_displaced_is_one():
+    name = "compiled and scalar agree"
+    result = _run(name, PROPERTIES[name], Subject(OffTheEdge, 4, 3, 0, "llvm"))
+    assert {p.field for p in result.problems} >= {"reward/point"}
+    first = result.problems[0]
+    assert (first.world, first.step, first.expected, first.got) == (0, 1, "10", "-10")
+
+
+class FixedStart(Drift):
+    groups = (Group("point", Box(1), Discrete(2)),)
+
+    def reset(self, rng):
+        return Position(0.0)
+
+    def step(self, state, action, rng):
+        return Position(state.x + action * 0.1), 0.0, False
+
+
+def test_a_world_that_always_starts_alike_on_purpose_passes_with_a_note():
+    name = "resets differ"
+    result = _run(name, PROPERTIES[name], Subject(FixedStart, 4, 3, 0, "llvm"))
+    assert result.passed and "starts alike" in result.note
+
+
+def test_a_world_that_cannot_be_built_is_not_tested_further():
+    broken = next(env for env, name in FOUND_BY.items() if name == "builds")
+    assert [r.name for r in check(broken, num_worlds=2, num_steps=2)] == ["builds"]
+
+
+@pytest.mark.parametrize(("worlds", "steps"), [(1, 10), (10, 0), (-1, 10)])
+def test_too_little_to_check_with_is_refused(worlds, steps):
+    with pytest.raises(ValueError, match="must be at least 2"):
+        check(Drift, num_worlds=worlds, num_steps=steps)

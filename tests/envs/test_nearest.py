@@ -1,0 +1,130 @@
+"""The k nearest agents against a search by sorting."""
+
+import drjit as dr
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from slipstream.arrays import array_types
+from slipstream.envs.env import Group
+from slipstream.envs.nearest import nearest, searching_only
+from slipstream.spaces import Box, Discrete
+
+LLVM, SCALAR = array_types("llvm"), array_types("scalar")
+
+
+@st.composite
+def scenes(draw):
+    """Two groups on a small lattice (so that there are ties), some of them hidden."""
+    sizes = draw(st.integers(1, 7)), draw(st.integers(1, 9))
+    return (
+        sizes,
+        draw(st.integers(1, 3)),
+        draw(st.integers(1, 6)),
+        draw(st.integers(0, 2**31)),
+        draw(st.booleans()),
+    )
+
+
+def brute_force(seeker, positions, active, k):
+    """Numbers and squared distances of the k nearest candidates, by sorting (distance, number)."""
+    found = []
+    for i in range(len(positions)):
+        ranked = sorted(
+            (float(((positions[i] - positions[j]) ** 2).sum()), j)
+            for j in range(len(positions))
+            if j != i and active[j]
+        )
+        found.append((ranked + [(float("inf"), -1)] * k)[:k])
+    return [found[i] for i in seeker]
+
+
+def make_arrays(values, sizes, array_type):
+    """`[worlds, agents]` as a dictionary by group."""
+    parts = {"a": values[:, : sizes[0]], "b": values[:, sizes[0] :]}
+    return {g: array_type(np.ascontiguousarray(v.reshape(-1))) for g, v in parts.items()}
+
+
+@settings(max_examples=40, deadline=None)
+@given(scenes())
+def test_the_search_finds_what_sorting_finds(scene):
+    sizes, worlds, k, seed, hide = scene
+    rng = np.random.default_rng(seed)
+    agents = sum(sizes)
+    x, y = rng.integers(0, 4, (2, worlds, agents)).astype(np.float32)
+    active = rng.random((worlds, agents)) < 0.7 if hide else np.ones((worlds, agents), bool)
+    a, b = Group("a", Box(1), Discrete(2), sizes[0]), Group("b", Box(1), Discrete(2), sizes[1])
+    place = [make_arrays(v, sizes, LLVM.Float) for v in (x, y)]
+    exists = make_arrays(active, sizes, LLVM.Bool) if hide else None
+    dr.make_opaque(place, exists)
+    for group, members in ((a, range(sizes[0])), (b, range(sizes[0], agents))):
+        result = nearest(group, [a, b], place, k, exists)
+        got_x = result.of(place[0])
+        for w in range(worlds):
+            expected = brute_force(members, np.stack([x[w], y[w]], 1), active[w], k)
+            plain_place = [{g: SCALAR.Float(v[w][s].tolist()) for g, s in parts(sizes)} for v in (x, y)]
+            plain_active = {g: SCALAR.Bool(active[w][s].tolist()) for g, s in parts(sizes)} if hide else None
+            plain = nearest(group, [a, b], plain_place, k, plain_active)
+            for i in range(k):
+                lanes = slice(w * group.size, (w + 1) * group.size)
+                distance = [e[i][0] for e in expected]
+                assert result.distance2[i].numpy()[lanes].tolist() == distance
+                assert list(plain.distance2[i]) == distance
+                for lane, (d, number) in enumerate(e[i] for e in expected):
+                    if d < np.inf:
+                        assert result.number[i].numpy()[lanes][lane] == plain.number[i][lane] == number
+                        assert got_x[i].numpy()[lanes][lane] == x[w, number]
+                    else:
+                        assert not result.found[i].numpy()[lanes][lane] and not plain.found[i][lane]
+                        assert got_x[i].numpy()[lanes][lane] == 0
+
+
+def parts(sizes):
+    return (("a", slice(0, sizes[0])), ("b", slice(sizes[0], sum(sizes))))
+
+
+def test_more_than_a_thousand_candidates_are_searched():
+    rng = np.random.default_rng(0)
+    a = Group("a", Box(1), Discrete(2), 1501)
+    x = rng.random((2, 1501)).astype(np.float32)
+    place = [{"a": LLVM.Float(x.reshape(-1))}]
+    dr.make_opaque(place)
+    result = nearest(a, [a], place, 1)
+    apart = (x[:, :, None] - x[:, None, :]) ** 2
+    apart[:, np.arange(1501), np.arange(1501)] = np.inf
+    np.testing.assert_array_equal(result.number[0].numpy(), apart.argmin(axis=2).reshape(-1))
+
+
+def test_tally_counts_who_is_nearest_to_how_many():
+    a, b = Group("a", Box(1), Discrete(2), 3), Group("b", Box(1), Discrete(2), 4)
+    x = {"a": [0.0, 5.0, 10.0], "b": [1.0, 2.0, 9.0, 5.5]}
+    which = [True, True, False, True]
+    compiled = {g: LLVM.Float(v * 2) for g, v in x.items()}
+    dr.make_opaque(compiled)
+    tally = nearest(b, [a], [compiled]).tally(a, LLVM.Bool(which * 2))
+    assert tally.numpy().tolist() == [2, 1, 0] * 2
+    plain = {g: SCALAR.Float(v) for g, v in x.items()}
+    assert list(nearest(b, [a], [plain]).tally(a, SCALAR.Bool(which))) == [2, 1, 0]
+    with pytest.raises(ValueError, match="among that group alone"):
+        nearest(b, [a, b], [compiled]).tally(a, LLVM.Bool(which * 2))
+
+
+def test_a_restricted_search_is_right_where_it_was_asked_for():
+    a = Group("a", Box(1), Discrete(2), 9)
+    x = np.random.default_rng(1).random(18).astype(np.float32)
+    place = [{"a": LLVM.Float(x)}]
+    asked = np.repeat([True, False], 9)
+    flags = LLVM.Bool(asked)
+    dr.make_opaque(place, flags)
+    full = nearest(a, [a], place).number[0].numpy()
+    with searching_only({"a": flags}):
+        restricted = nearest(a, [a], place).number[0].numpy()
+    np.testing.assert_array_equal(restricted[asked], full[asked])
+
+
+@pytest.mark.parametrize("k", [0, -1])
+def test_at_least_one_neighbour_must_be_asked_for(k):
+    a = Group("a", Box(1), Discrete(2), 2)
+    with pytest.raises(ValueError, match=f"at least 1, got k={k}"):
+        nearest(a, [a], [{"a": LLVM.Float(0, 1)}], k)

@@ -1,0 +1,67 @@
+"""Small trainers that compile fast."""
+
+import dataclasses
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+from slipstream.algos.a2c import A2CConfig
+from slipstream.algos.ppo import PPOConfig
+from slipstream.training.config import PolicyConfig, TrainConfig
+from slipstream.training.fused import FusedTrainer
+
+WORLDS = Path(__file__).with_name("training_worlds.py")
+SETTINGS = {
+    "ppo": PPOConfig(hidden=(8,), epochs=2, minibatches=2, learning_rate=0.01),
+    "a2c": A2CConfig(hidden=(8,)),
+}
+
+
+@pytest.fixture
+def make_config():
+    """`make_config(world, policies=..., **fields)`: a run of 4 worlds, 4 steps and 5 iterations."""
+
+    def make(world: str = "Walker", groups: tuple[str, ...] = ("walker",), algo: str = "ppo", **fields) -> TrainConfig:
+        policies = fields.pop("policies", None) or {g: PolicyConfig((g,), algo, SETTINGS[algo]) for g in groups}
+        sizes = dict(num_worlds=4, rollout_length=4, total_steps=5 * 16, seed=3, checkpoint_every=1e9)
+        return TrainConfig(f"{WORLDS}:{world}", policies, **{**sizes, **fields})
+
+    return make
+
+
+@pytest.fixture
+def trained(make_config):
+    """`trained(config, iterations)`: a trainer after so many iterations."""
+
+    def train(config: TrainConfig, iterations: int) -> FusedTrainer:
+        trainer = FusedTrainer(config)
+        for _ in range(iterations):
+            trainer.iterate()
+        return trainer
+
+    return train
+
+
+@pytest.fixture
+def policy():
+    """`policy(*groups, **fields)`: a small policy."""
+
+    def make(*groups: str, algo: str = "ppo", settings=None, **fields) -> PolicyConfig:
+        chosen = dataclasses.replace(SETTINGS[algo], **(settings or {}))
+        return PolicyConfig(groups, algo, chosen, **fields)
+
+    return make
+
+
+@pytest.fixture
+def same():
+    """`same(a, b)`: whether two dictionaries of arrays, or two pytrees, are the same bit for bit."""
+
+    def compare(a, b) -> bool:
+        x, y = jax.tree.leaves(a), jax.tree.leaves(b)
+        assert len(x) == len(y)
+        return all(np.asarray(u).tobytes() == np.asarray(v).tobytes() for u, v in zip(x, y))
+
+    return compare
