@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from slipstream.envs.env import Env
+from slipstream.envs.extras import robots_extra
 from slipstream.envs.worlds import Worlds
 
 NAMES = {
@@ -50,14 +51,16 @@ def nearest_names(name: str, known: list[str]) -> str:
 def env_class(name: str) -> type[Env]:
     """The class behind a name."""
     if ".py:" in name:
-        return _class_in_file(name)
+        with robots_extra():
+            return _class_in_file(name)
     if name not in NAMES:
         raise UnknownEnvironment(
             f"Unknown environment {name!r}: {nearest_names(name, list(NAMES))} "
             "A world of your own is named path/to/file.py:Class."
         )
     module, _, attribute = NAMES[name].partition(":")
-    return getattr(importlib.import_module(module), attribute)
+    with robots_extra():
+        return getattr(importlib.import_module(module), attribute)
 
 
 def _class_in_file(name: str) -> type[Env]:

@@ -109,5 +109,3 @@ class Variation:
             earlier = past[(steps - 1) * count : steps * count]
             applied = tuple(dr.select(self.delay == steps, old, a) for old, a in zip(earlier, applied))
         return tuple(s * a for s, a in zip(self.strength, applied)) if self.strength else applied
-
-

@@ -10,25 +10,14 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import drjit as dr
+import mujoco
 
+from slipstream import physics
 from slipstream.envs.env import Env, Float, Group, Int
+from slipstream.envs.extras import ExtraMissing
+from slipstream.envs.locomotion.randomisation import Randomisation, Variation
 from slipstream.random import Rng
 from slipstream.spaces import Box
-
-
-class RobotsMissing(ValueError):
-    """The packages that robots need are not installed."""
-
-
-INSTALL = "Robots need MuJoCo and Gymnasium: pip install slipstream-rl[robots]"
-
-try:
-    import mujoco
-
-    from slipstream import physics
-    from slipstream.envs.locomotion.randomisation import Randomisation, Variation
-except ImportError as error:
-    raise RobotsMissing(INSTALL) from error
 
 
 @dataclass
@@ -70,6 +59,7 @@ class Robot(Env):
         frame_skip: int,
         *,
         integrator: str | None = None,
+        self_contacts: int = 6,
         random_mass: float = 0.0,
         random_friction: float = 0.0,
         random_strength: float = 0.0,
@@ -81,6 +71,8 @@ class Robot(Env):
         xml_file: a path, or the name of one of Gymnasium's assets.
         frame_skip: physics steps per control step.
         integrator: `euler`, `rk4` or `implicitfast`; None: what the file says.
+        self_contacts: how many contacts a robot can have with itself at once; further ones are left out.
+            0: its parts pass through each other.
         random_mass: see `Randomisation` for this and the following.
         """
         if frame_skip < 1:
@@ -88,7 +80,7 @@ class Robot(Env):
         self.random = Randomisation(
             random_mass, random_friction, random_strength, random_latency, random_push, push_interval
         )
-        self.model = load_model(xml_file, integrator)
+        self.model = load_model(xml_file, integrator, self_contacts)
         self.frame_skip = frame_skip
         self.time_step = self.model.options.timestep * frame_skip
         ranges = [actuator.ctrl_range for actuator in self.model.actuators]
@@ -154,7 +146,7 @@ class Robot(Env):
         return (state.qpos[0] - state.start) / (steps * self.time_step)
 
 
-def load_model(xml_file: str, integrator: str | None) -> physics.Model:
+def load_model(xml_file: str, integrator: str | None, self_contacts: int) -> physics.Model:
     """The model of an MJCF file, or of one of Gymnasium's assets by its name."""
     path = Path(xml_file).expanduser()
     if not path.is_file():
@@ -165,14 +157,14 @@ def load_model(xml_file: str, integrator: str | None) -> physics.Model:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what MuJoCo has to say about old attributes in Gymnasium's files
         compiled = mujoco.MjModel.from_xml_path(str(path))
-    return physics.load(compiled, integrator=integrator)  # type: ignore[arg-type]
+    return physics.load(compiled, integrator=integrator, self_contacts=self_contacts)  # type: ignore[arg-type]
 
 
 def gymnasium_assets() -> Path:
     """Where the installed Gymnasium keeps its robots."""
     spec = importlib.util.find_spec("gymnasium")
     if spec is None or spec.origin is None:
-        raise RobotsMissing(INSTALL)
+        raise ExtraMissing("gymnasium")
     return Path(spec.origin).parent / "envs" / "mujoco" / "assets"
 
 
