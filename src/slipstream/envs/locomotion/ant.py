@@ -42,8 +42,8 @@ class Ant(Robot):
         self.terminate_when_unhealthy = terminate_when_unhealthy
         self.reset_noise_scale = reset_noise_scale
         self.hidden_positions = 2 if exclude_current_positions_from_observation else 0
+        self.main_body = main_body
         super().__init__(xml_file, frame_skip, **robot)
-        self.main_body = self.model.body(main_body) if isinstance(main_body, str) else main_body
 
     def reset(self, rng):
         scale = self.reset_noise_scale
@@ -63,11 +63,12 @@ class Ant(Robot):
         return {"forward_speed": self.episode_speed(state)}
 
     def forward_reward(self, before, after):
-        """For the speed of the main body along x."""
-        return self.forward_reward_weight * (self.place(after) - self.place(before)) / self.time_step
+        return self.forward_reward_weight * self.speed(before, after)
 
     def place(self, state):
-        return physics.body_position(self.model, physics.pose(self.model, state.qpos), self.main_body)[0]
+        """Where the main body is along x."""
+        body = self.model.body(self.main_body) if isinstance(self.main_body, str) else self.main_body
+        return physics.body_position(self.model, physics.pose(self.model, state.qpos), body)[0]
 
     def alive_reward(self, healthy):
         return dr.select(healthy, self.healthy_reward, 0.0)

@@ -16,7 +16,7 @@ class Humanoid(Robot):
 
     Gymnasium's Humanoid-v5 without the inertias, velocities and forces of all bodies in the observation (its
     `include_..._in_observation=False`). Its contact cost is left out: the physics does not report the wrenches
-    it is made of. Typically it is below a hundredth of the reward of a step.
+    it is made of. In Gymnasium it took 0.13 from a reward of 5.1 in the mean over a policy's first steps.
     """
 
     name = "humanoid"
@@ -65,10 +65,10 @@ class Humanoid(Robot):
         return {"forward_speed": self.episode_speed(state)}
 
     def forward_reward(self, before, after):
-        """For the speed of the centre of mass along x."""
-        return self.forward_reward_weight * (self.centre(after) - self.centre(before)) / self.time_step
+        return self.forward_reward_weight * self.speed(before, after)
 
-    def centre(self, state):
+    def place(self, state):
+        """Where the centre of mass is along x."""
         return physics.centre_of_mass(self.model, physics.pose(self.model, state.qpos))[0]
 
     def alive_reward(self, healthy):

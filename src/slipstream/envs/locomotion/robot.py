@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
-import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 import drjit as dr
-import mujoco
 
 from slipstream import physics
 from slipstream.envs.env import Env, Float, Group, Int
@@ -31,7 +29,7 @@ class State:
     qacc: tuple[Float, ...]
     """Accelerations of the last step, nv: where the constraint solver starts."""
     start: Float
-    """The first coordinate at the start of the episode."""
+    """Where the episode began, along x."""
     step: Int
     drawn: tuple[Float, ...] = ()
     """What this episode's robot differs by (with domain randomisation)."""
@@ -48,10 +46,6 @@ class Robot(Env):
     max_steps = 1000
     name: ClassVar[str] = "robot"
     """Of the group of agents (of one)."""
-    gymnasium_id: ClassVar[str | None] = None
-    """The environment of Gymnasium that is the same task."""
-    gymnasium_kwargs: ClassVar[Mapping[str, Any]] = {}
-    """With these arguments."""
 
     def __init__(
         self,
@@ -98,7 +92,8 @@ class Robot(Env):
         """The first state of an episode, from its coordinates and velocities."""
         drawn = () if rng is None else self.random.draw(self.model, rng)
         past = (0.0,) * (self.random.latency * self.model.nu)
-        return State(tuple(qpos), tuple(qvel), (0.0,) * self.model.nv, qpos[0], 0, drawn, past)
+        state = State(tuple(qpos), tuple(qvel), (0.0,) * self.model.nv, 0.0, 0, drawn, past)
+        return replace(state, start=self.place(state))
 
     def noisy_positions(self, rng: Rng, scale: float) -> list[Any]:
         """The default pose, with every coordinate up to `scale` off."""
@@ -134,16 +129,20 @@ class Robot(Env):
         """What the motors are told when a policy chooses `action`: nu scalars."""
         return self.variation(state).drive(action, state.past)
 
+    def place(self, state: State) -> Any:
+        """Where the robot is along x: its first coordinate, unless a robot says otherwise."""
+        return state.qpos[0]
+
     def speed(self, before: State, after: State) -> Any:
-        """Mean velocity of the first coordinate during a step, in m/s."""
-        return (after.qpos[0] - before.qpos[0]) / self.time_step
+        """Mean velocity along x during a step, in m/s."""
+        return (self.place(after) - self.place(before)) / self.time_step
 
     # For `report`.
 
     def episode_speed(self, state: State) -> Any:
-        """Mean velocity of the first coordinate since the episode began, in m/s."""
+        """Mean velocity along x since the episode began, in m/s."""
         steps = dr.maximum(state.step, 1) * 1.0
-        return (state.qpos[0] - state.start) / (steps * self.time_step)
+        return (self.place(state) - state.start) / (steps * self.time_step)
 
 
 def load_model(xml_file: str, integrator: str | None, self_contacts: int) -> physics.Model:
@@ -154,10 +153,7 @@ def load_model(xml_file: str, integrator: str | None, self_contacts: int) -> phy
     if not path.is_file():
         known = ", ".join(sorted(p.name for p in gymnasium_assets().glob("*.xml")))
         raise ValueError(f"There is no model file {xml_file!r}, and it is none of Gymnasium's assets: {known}.")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what MuJoCo has to say about old attributes in Gymnasium's files
-        compiled = mujoco.MjModel.from_xml_path(str(path))
-    return physics.load(compiled, integrator=integrator, self_contacts=self_contacts)  # type: ignore[arg-type]
+    return physics.load(str(path), integrator=integrator, self_contacts=self_contacts)  # type: ignore[arg-type]
 
 
 def gymnasium_assets() -> Path:
