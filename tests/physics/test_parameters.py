@@ -120,6 +120,21 @@ def test_bodies_are_where_mujoco_has_them(name):
                 assert x[k] == pytest.approx(y, abs=1e-9)
 
 
+@pytest.mark.parametrize("name", ["ant", "inverted_double_pendulum"])
+def test_constraint_forces(name):
+    m = robot(name)
+    model, states = physics.load(m), visited_states(m, 60)
+    qpos, qvel, ctrl = (columns(a, D) for a in (states.qpos, states.qvel, states.ctrl))
+    found = rows(physics.constraint_forces(model, qpos, qvel, [0.0 * v for v in qvel], ctrl), 60)
+    data, expected = mujoco.MjData(m), np.zeros_like(found)
+    for k in range(60):
+        data.qpos[:], data.qvel[:], data.ctrl[:] = states.qpos[k], states.qvel[k], states.ctrl[k]
+        mujoco.mj_forward(m, data)
+        expected[k] = data.qfrc_constraint
+    assert np.abs(expected).max() > 1
+    assert relative(found, expected).max() < 1e-7
+
+
 def test_actuators_of_all_kinds():
     joint = '<joint name="{0}" axis="0 1 0" range="-170 170"/>'
     xml = f"""<mujoco><worldbody><body>{joint.format("a")}<geom type="capsule" size="0.05 0.2"/>
