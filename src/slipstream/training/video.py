@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 from pathlib import Path
@@ -105,11 +106,10 @@ def write_film(frames: list[np.ndarray], file: Path) -> None:
         rest, duration = pictures[1:], 1000 // FRAMES_PER_SECOND
         pictures[0].save(file, save_all=True, append_images=rest, duration=duration, loop=0)
     elif file.suffix == ".mp4":
-        try:
-            import imageio.v2 as imageio
-            import imageio_ffmpeg  # noqa: F401 (imageio writes MP4 with it)
-        except ModuleNotFoundError as error:
-            raise VideoError("MP4 needs an encoder: pip install imageio[ffmpeg] (or write a .gif).") from error
+        if importlib.util.find_spec("imageio_ffmpeg") is None:
+            raise VideoError("MP4 needs an encoder: pip install slipstream-rl[video] (or write a .gif).")
+        import imageio.v2 as imageio
+
         imageio.mimwrite(str(file), frames, fps=FRAMES_PER_SECOND)  # type: ignore[arg-type]
     else:
         raise VideoError(f"A film is a .gif or an .mp4 file, not {file.name!r}.")
