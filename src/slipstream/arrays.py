@@ -12,10 +12,13 @@ This is the only module that knows about LLVM, CUDA, thread pools and DLPack. Ev
 from __future__ import annotations
 
 import ctypes
+import gc
 import glob
 import os
 import re
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -181,6 +184,22 @@ def array_types(backend: str = "auto") -> ArrayTypes:
     else:
         import drjit.cuda as m
     return ArrayTypes(backend, m.Float, m.Int, m.UInt, m.UInt64, m.Bool, m)  # type: ignore[return-value]
+
+
+@contextmanager
+def no_garbage_collection() -> Iterator[None]:
+    """Hold Python's cyclic garbage collector off while a frozen function may record.
+
+    If it happens to free an array that wraps NumPy memory in the middle of a recording, Dr.Jit aborts the
+    process ("enqueue_host_func(): this function cannot be recorded").
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def set_threads(count: int) -> None:
