@@ -94,7 +94,8 @@ class Batch:
         Args:
             ctrl: from `controls`, or nu Dr.Jit arrays.
         """
-        self.state, self.resets = self._advance(self.state, list(ctrl), self.parameters, self.resets)
+        with arrays.no_garbage_collection():
+            self.state, self.resets = self._advance(self.state, list(ctrl), self.parameters, self.resets)
 
     def _advance_traced(
         self, state: State, ctrl: list[Any], parameters: Parameters, resets: Any
