@@ -119,7 +119,8 @@ class Slipstream:
     def run(self, steps: int) -> None:
         for _ in range(steps):
             action = self.actions[self.count % len(self.actions)]
-            self.state, self.age = self.advance(self.state, self.age, self.starts, action)
+            with arrays.no_garbage_collection():
+                self.state, self.age = self.advance(self.state, self.age, self.starts, action)
             self.count += 1
         dr.eval(self.state.qpos)
         dr.sync_thread()

@@ -7,9 +7,7 @@ the next call's argument: evaluated, of full width, no array twice.
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
@@ -17,7 +15,7 @@ import drjit as dr
 import jax
 import numpy as np
 
-from slipstream.arrays import ArrayTypes, to_numpy
+from slipstream.arrays import ArrayTypes, no_garbage_collection, to_numpy
 from slipstream.envs.env import Env, Group, state_leaves, with_leaves
 from slipstream.envs.store import Buffer, GroupLayout, Store
 from slipstream.envs.transition import (
@@ -174,7 +172,7 @@ class CompiledWorlds:
         zero = dr.opaque(self.types.Int, 0)
         arguments = (self.leaves, self.clock, given, arrays, numbers, zero)
         try:
-            with _without_garbage_collection():
+            with no_garbage_collection():
                 self.leaves, self.clock, _ = self._recorded[key](*arguments)
         except RuntimeError as error:
             # What the rules raised while they were traced says more than that a trace failed.
@@ -323,19 +321,6 @@ class CompiledWorlds:
             array = array_type(np.ascontiguousarray(values).astype(dtype)) + dr.opaque(array_type, 0)
         dr.eval(array)
         return array
-
-
-@contextmanager
-def _without_garbage_collection() -> Iterator[None]:
-    """Dr.Jit aborts the process when an array over NumPy's or JAX's memory is let go while a function is recorded,
-    and Python's collector may do so at any moment (discarded worlds are cyclic garbage)."""
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collecting:
-            gc.enable()
 
 
 def random_action(env: Env, rng: Any, masks: dict[str, list[Any]]) -> dict[str, Any]:
