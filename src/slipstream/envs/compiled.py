@@ -8,7 +8,6 @@ the next call's argument: evaluated, of full width, no array twice.
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import islice
 from typing import Any
 
 import drjit as dr
@@ -16,6 +15,7 @@ import jax
 import numpy as np
 
 from slipstream.arrays import ArrayTypes, no_garbage_collection, to_numpy
+from slipstream.envs.actions import clip_to, random_action
 from slipstream.envs.env import Env, Group, state_leaves, with_leaves
 from slipstream.envs.store import Buffer, GroupLayout, Store
 from slipstream.envs.transition import (
@@ -321,48 +321,6 @@ class CompiledWorlds:
             array = array_type(np.ascontiguousarray(values).astype(dtype)) + dr.opaque(array_type, 0)
         dr.eval(array)
         return array
-
-
-def random_action(env: Env, rng: Any, masks: dict[str, list[Any]]) -> dict[str, Any]:
-    """Uniformly random actions of every group, of those that are allowed, as `Env.step` expects them."""
-    action = {}
-    for group in env.groups:
-        draw = rng.of(group.name)
-        if isinstance(group.action, Box):
-            lows, highs = random_bounds(group.action)
-            action[group.name] = tuple(draw.uniform(float(a), float(b)) for a, b in zip(lows, highs))
-        else:
-            mask = iter(masks.get(group.name, ()))
-            parts = tuple(_random_choice(draw, list(islice(mask, n)), n) for n in group.action.choices)
-            action[group.name] = parts[0] if isinstance(group.action, Discrete) else parts
-    return action
-
-
-def _random_choice(draw: Any, allowed: list[Any], n: int) -> Any:
-    """One of `n` choices, each allowed one equally likely (`allowed`: a flag for each, or empty for all)."""
-    if not allowed:
-        return draw.integer(n)
-    count = sum(dr.select(flag, 1, 0) for flag in allowed)
-    rank = dr.floor(draw.uniform() * count)
-    chosen, before = draw.integer(1), 0
-    for i, flag in enumerate(allowed):
-        chosen = dr.select(flag & (rank == before), i, chosen)
-        before = before + dr.select(flag, 1, 0)
-    return chosen
-
-
-def random_bounds(space: Box) -> tuple[np.ndarray, np.ndarray]:
-    """Where random actions are drawn from: the bounds, and -1 or 1 in place of an infinite one."""
-    lows = np.where(np.isfinite(space.lows), space.lows, -1.0)
-    highs = np.where(np.isfinite(space.highs), space.highs, 1.0)
-    return lows, highs
-
-
-def clip_to(space: Box, parts: list[Any]) -> list[Any]:
-    """Action components within their bounds."""
-    if not space.bounded:
-        return parts
-    return [dr.clip(p, float(a), float(b)) for p, a, b in zip(parts, space.lows, space.highs)]
 
 
 def _distinct(array: Any, zero: Any) -> Any:
