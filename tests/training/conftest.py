@@ -19,6 +19,15 @@ SETTINGS = {
 }
 
 
+@pytest.fixture(autouse=True, scope="module")
+def compile_quickly(request):
+    """Compile quickly rather than well, but for the ladder, which trains for long."""
+    before = jax.config.read("jax_disable_most_optimizations")
+    jax.config.update("jax_disable_most_optimizations", "ladder" not in request.module.__name__)
+    yield
+    jax.config.update("jax_disable_most_optimizations", before)
+
+
 @pytest.fixture
 def make_config():
     """`make_config(world, policies=..., **fields)`: a run of 4 worlds, 4 steps and 5 iterations."""
