@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from slipstream.envs.registry import make
-from slipstream.runs.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from slipstream.runs.checkpoint import Checkpoint, checkpoint_names, load_checkpoint, save_checkpoint
 from slipstream.runs.directory import RunDirectory, RunError
 from slipstream.runs.metrics import MetricsWriter, forget_after
 from slipstream.training.config import TrainConfig
@@ -86,6 +86,7 @@ class FusedTrainer:
         self.timer = Timer()
         self.progress = Progress()
         self._judge: Any = None
+        self._judge_start: dict[str, np.ndarray] = {}
 
     @property
     def step(self) -> int:
@@ -125,6 +126,9 @@ class FusedTrainer:
         if self._judge is None:
             c = self.config
             self._judge = make(c.env, c.evaluate_episodes, c.seed + EVALUATION_SEED, c.backend, **dict(c.env_options))
+            self._judge_start = self._judge.save()
+        # Always the same episodes: evaluations can be compared, and a resumed run judges as it would have.
+        self._judge.restore(self._judge_start)
         return evaluate(self.policies, self.states, self._judge)
 
     # Checkpoints.
@@ -140,9 +144,14 @@ class FusedTrainer:
     def restore(self, checkpoint: Checkpoint, source: str) -> None:
         self.states = _committed(from_named_arrays(self.states, checkpoint.arrays, "policy", source))
         of = {kind: _with_prefix(checkpoint.arrays, kind) for kind in ("worlds/", "slot/")}
-        expected = self.worlds.save()
-        if set(expected) != set(of["worlds/"]) or any(expected[n].shape != a.shape for n, a in of["worlds/"].items()):
+        expected = {"worlds/": self.worlds.save(), "slot/": save_slot(self.store, 0)}
+        shapes = [
+            {k: {n: a.shape for n, a in arrays.items()} for k, arrays in kinds.items()} for kinds in (expected, of)
+        ]
+        if shapes[0] != shapes[1]:
             raise RunError(f"{source} does not fit: its worlds have another state.")
+        if missing := {"iteration", "seconds", "returns"} - set(checkpoint.facts):
+            raise RunError(f"{source} does not fit: it does not say its {', '.join(sorted(missing))}.")
         self.worlds.restore(of["worlds/"])
         restore_slot(self.store, 0, of["slot/"])
         self.progress.iteration = checkpoint.facts["iteration"]
@@ -239,9 +248,10 @@ def _save(trainer: FusedTrainer, run: RunDirectory) -> None:
 
 
 def resume_trainer(run: RunDirectory, config: TrainConfig, which: str = "latest") -> FusedTrainer:
-    """A trainer that goes on where a checkpoint was written."""
-    checkpoint = load_checkpoint(run, which)
+    """A trainer that goes on where a checkpoint was written, or from the beginning if the run did not get to one."""
+    checkpoint = load_checkpoint(run, which) if which != "latest" or checkpoint_names(run) else None
     trainer = FusedTrainer(config)
-    trainer.restore(checkpoint, f"Checkpoint {checkpoint.name} of {run.path}")
+    if checkpoint is not None:
+        trainer.restore(checkpoint, f"Checkpoint {checkpoint.name} of {run.path}")
     forget_after(run, trainer.progress.iteration)
     return trainer

@@ -101,10 +101,8 @@ class Policies:
 
     def _inputs(self, views: Views, groups: list[Group], slot: Any) -> tuple[jax.Array, jax.Array | None]:
         observation = _side_by_side([views["observation"][g.name][slot] for g in groups])
-        masks = views["action_mask"]
-        if groups[0].name not in masks:
-            return observation, None
-        return observation, _side_by_side([masks[g.name][slot] for g in groups])
+        masks = _masks(views, groups)
+        return observation, None if masks is None else _side_by_side([m[slot] for m in masks])
 
     def _deal(self, name: str, action: jax.Array) -> dict[str, jax.Array]:
         """Hand a policy's actions back to its groups."""
@@ -154,7 +152,7 @@ class Policies:
                 ("truncated", lambda g: views["truncated"]),
             )
         }
-        active, masks = views["active"], views["action_mask"]
+        active, masks = views["active"], _masks(views, groups)
         return Rollout(
             observation=joined("observation", 0),
             action=extras.action,
@@ -164,8 +162,22 @@ class Policies:
             truncated=ended["truncated"],
             final_observation=joined("final_observation", 1),
             active=joined("active", 0) if groups[0].name in active else None,
-            action_mask=joined("action_mask", 0) if groups[0].name in masks else None,
+            action_mask=None if masks is None else _side_by_side(masks),
         )
+
+
+def _masks(views: Views, groups: list[Group]) -> list[jax.Array] | None:
+    """The action masks of groups that share a policy, `[slots, choices, lanes]` each; None if none of them has any."""
+    given = views["action_mask"]
+    if not any(g.name in given for g in groups):
+        return None
+    choices = next(given[g.name].shape[1] for g in groups if g.name in given)
+
+    def everything(g: Group) -> jax.Array:
+        slots, lanes = views["reward"][g.name].shape
+        return jnp.ones((slots, choices, lanes), bool)
+
+    return [given[g.name] if g.name in given else everything(g) for g in groups]
 
 
 def _side_by_side(parts: list[jax.Array]) -> jax.Array:
