@@ -17,9 +17,8 @@ import os
 import subprocess
 import sys
 import time
-import venv
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,11 +28,13 @@ import mujoco
 import mujoco.batch
 import numpy as np
 
+from peer_environment import peer_python
 from slipstream import arrays, physics
 
 ROOT = Path(__file__).resolve().parent
 ASSETS = Path(gymnasium.__file__).parent / "envs" / "mujoco" / "assets"
-PEERS = ROOT.parent / ".venv-peers"
+MJX_HUMANOID = Path(mujoco.__file__).parent / "mjx" / "test_data" / "humanoid" / "humanoid.xml"
+"""MuJoCo's own humanoid, which comes with MJX."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,7 @@ class Robot:
 ROBOTS = {
     "humanoid": Robot("humanoid.xml", 5, 2, (1.0, 2.0)),
     "humanoid, floor only": Robot("humanoid.xml", 5, 2, (1.0, 2.0), self_collision=False),
+    "MuJoCo's humanoid": Robot(str(MJX_HUMANOID), 5, 2, (0.8, 3.0)),
     "ant": Robot("ant.xml", 5, 2, (0.2, 1.0)),
     "hopper": Robot("hopper.xml", 4, 1, (0.7, 3.0)),
     "walker2d": Robot("walker2d.xml", 4, 1, (0.8, 2.0)),
@@ -62,9 +64,7 @@ NOISE = 0.01
 def read_model(robot: Robot) -> mujoco.MjModel:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        m = mujoco.MjModel.from_xml_path(
-            str(ASSETS / robot.file) if not os.path.isabs(robot.file) else robot.file
-        )
+        m = mujoco.MjModel.from_xml_path(str(ASSETS / robot.file) if not os.path.isabs(robot.file) else robot.file)
     m.opt.integrator = mujoco.mjtIntegrator.mjINT_EULER
     m.opt.solver = mujoco.mjtSolver.mjSOL_NEWTON
     m.opt.iterations, m.opt.tolerance = 100, 1e-8
@@ -121,7 +121,8 @@ class Slipstream:
     def run(self, steps: int) -> None:
         for _ in range(steps):
             action = self.actions[self.count % len(self.actions)]
-            self.state, self.age = self.advance(self.state, self.age, self.starts, action)
+            with arrays.no_garbage_collection():
+                self.state, self.age = self.advance(self.state, self.age, self.starts, action)
             self.count += 1
         dr.eval(self.state.qpos)
         dr.sync_thread()
@@ -270,29 +271,11 @@ print(json.dumps({"steps_per_s": worlds * n / (time.perf_counter() - start), "fi
 """
 
 
-def install_peers() -> Path | None:
-    """A Python with Brax and MJX, or None with a message."""
-    python = PEERS / "bin" / "python"
-    if not python.exists():
-        venv.create(PEERS, with_pip=True)
-    probe = [str(python), "-c", "import brax, mujoco.mjx"]
-    if subprocess.run(probe, capture_output=True).returncode == 0:
-        return python
-    print("installing Brax and MJX ...", flush=True)
-    done = subprocess.run(
-        [str(python), "-m", "pip", "install", "-q", "brax", "mujoco-mjx"], capture_output=True, text=True
-    )
-    if done.returncode or subprocess.run(probe, capture_output=True).returncode:
-        print(
-            "Brax and MJX could not be installed here, so they are left out.", *done.stderr.splitlines()[-1:]
-        )
-        return None
-    return python
-
-
 def peers(worlds: int, timeout: float) -> list[dict]:
-    python = install_peers()
-    if python is None:
+    try:
+        python = peer_python("brax", "mujoco-mjx")
+    except subprocess.CalledProcessError:
+        print("Brax and MJX could not be installed here, so they are left out.")
         return []
     results = []
     for label, arguments in (
@@ -316,19 +299,14 @@ def peers(worlds: int, timeout: float) -> list[dict]:
             print(f"{label:24} failed: {done.stderr.strip().splitlines()[-1:]}")
             continue
         result = {"peer": label, **json.loads(done.stdout.splitlines()[-1])}
-        print(
-            f"{label:24}{result['steps_per_s']:14,.0f} env steps/s, first {result['first_step_s']:.0f} s"
-        )
+        print(f"{label:24}{result['steps_per_s']:14,.0f} env steps/s, first {result['first_step_s']:.0f} s")
         results.append(result)
     return results
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--robots", nargs="*", default=list(ROBOTS), help="which robots")
-    parser.add_argument("--xml", help="one more robot: MuJoCo's own humanoid, or any model with a free root")
     parser.add_argument("--threads", type=int, nargs="*", default=[1, os.cpu_count() or 1])
     parser.add_argument("--worlds", type=int, default=4096)
     parser.add_argument("--rounds", type=int, default=3)
@@ -339,13 +317,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--json", type=Path, help="write the results there")
     options = parser.parse_args(arguments)
     robots = {name: ROBOTS[name] for name in options.robots}
-    if options.xml:
-        robots[Path(options.xml).stem] = Robot(os.path.abspath(options.xml), 5, 2, (0.8, 3.0))
     results: dict[str, list] = {"table": []}
-    measure: Callable[..., dict] = compare
     for name, robot in robots.items():
         for threads in options.threads:
-            row = measure(name, robot, threads, options.worlds, options.rounds, options.seconds)
+            row = compare(name, robot, threads, options.worlds, options.rounds, options.seconds)
             results["table"].append(row)
             print_table([row])
     print()

@@ -28,13 +28,21 @@ GYMNASIUM = (
 )
 
 
-def robot(
-    name: str, integrator: mujoco.mjtIntegrator | None = mujoco.mjtIntegrator.mjINT_EULER
-) -> mujoco.MjModel:
-    """A Gymnasium robot whose constraints MuJoCo solves to convergence."""
+MUJOCO_HUMANOID = "mujoco_humanoid"
+"""MuJoCo's own humanoid, which comes with MJX."""
+
+
+def robot_file(name: str) -> str:
+    if name == MUJOCO_HUMANOID:
+        return os.path.join(os.path.dirname(mujoco.__file__), "mjx", "test_data", "humanoid", "humanoid.xml")
+    return os.path.join(ASSETS, f"{name}.xml")
+
+
+def robot(name: str, integrator: mujoco.mjtIntegrator | None = mujoco.mjtIntegrator.mjINT_EULER) -> mujoco.MjModel:
+    """A robot whose constraints MuJoCo solves to convergence."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return converged(mujoco.MjModel.from_xml_path(os.path.join(ASSETS, f"{name}.xml")), integrator)
+        return converged(mujoco.MjModel.from_xml_path(robot_file(name)), integrator)
 
 
 def converged(m: mujoco.MjModel, integrator: mujoco.mjtIntegrator | None = None) -> mujoco.MjModel:
@@ -74,9 +82,7 @@ def random_controls(m: mujoco.MjModel, rng: np.random.Generator) -> np.ndarray:
     return rng.uniform(1.2 * low, 1.2 * high)
 
 
-def visited_states(
-    m: mujoco.MjModel, count: int, seed: int = 0, spread: float = 0.3, every: int = 5
-) -> States:
+def visited_states(m: mujoco.MjModel, count: int, seed: int = 0, spread: float = 0.3, every: int = 5) -> States:
     """States along rollouts with random controls: in the air, on the ground, in limits, fast."""
     rng = np.random.default_rng(seed)
     data, after = mujoco.MjData(m), mujoco.MjData(m)
@@ -116,9 +122,7 @@ def kind(double: bool = False) -> type:
     return module.Float64 if double else module.Float
 
 
-def step_states(
-    model: physics.Model, states: States, double: bool = False, **options
-) -> tuple[np.ndarray, ...]:
+def step_states(model: physics.Model, states: States, double: bool = False, **options) -> tuple[np.ndarray, ...]:
     """One step of all states: qpos, qvel and qacc, one row per state."""
     number = kind(double)
     state = physics.make_state(model, columns(states.qpos, number), columns(states.qvel, number))

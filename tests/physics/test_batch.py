@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import drjit as dr
 import numpy as np
 import pytest
@@ -111,3 +113,41 @@ def test_ten_million_humanoid_steps_without_a_bad_state():
     qpos, qvel, _ = batch.get_state()
     assert np.array(batch.resets).sum() == 0
     assert np.isfinite(qpos).all() and np.abs(qvel).max() < 500
+
+
+def test_parameters_are_inputs_of_the_recorded_step(hopper):
+    """Other gravity and mass for the next steps, without tracing again."""
+    worlds = 32
+    number = kind()
+    zero = dr.opaque(number, 0.0, worlds)
+
+    def moon(strength: float) -> physics.Parameters:
+        parameters = physics.Parameters(gravity=[zero + 0.0, zero * 1.0, zero - strength], mass={1: zero + 1.5})
+        dr.eval(parameters.gravity, parameters.mass)
+        return parameters
+
+    heights = []
+    batch = physics.Batch(hopper, worlds, substeps=20, parameters=moon(9.81))
+    controls = batch.controls(np.zeros((hopper.nu, worlds)))
+    for strength in (9.81, 1.6):
+        batch.parameters = moon(strength)
+        batch.reset()
+        batch.step(controls)
+        heights.append(batch.get_state()[0][1, 0])
+    assert batch.recordings == 1
+    assert heights[1] > heights[0]
+
+
+def test_garbage_does_not_stop_a_recording(hopper):
+    """Arrays that wrap NumPy memory, in cycles that only the garbage collector can free."""
+    for _ in range(200):
+        cycle: list = [kind()(np.zeros(4, np.float32))]
+        cycle.append(cycle)
+    before = gc.get_threshold()
+    gc.set_threshold(1)
+    try:
+        batch = physics.Batch(hopper, 8)
+        batch.step(batch.controls(np.zeros((hopper.nu, 8))))
+    finally:
+        gc.set_threshold(*before)
+    assert np.isfinite(batch.get_state()[0]).all()

@@ -50,9 +50,7 @@ def test_small_swings_of_a_pendulum():
 
 def test_a_large_swing_conserves_energy():
     q, v = run(PENDULUM.format(integrator="RK4"), [2.0], [0.5], 2000)
-    energy = [
-        0.5 * (2 * 0.25 + 1e-6) * w**2 - 2 * 9.81 * 0.5 * math.cos(a) for a, w in ((2.0, 0.5), (q[0], v[0]))
-    ]
+    energy = [0.5 * (2 * 0.25 + 1e-6) * w**2 - 2 * 9.81 * 0.5 * math.cos(a) for a, w in ((2.0, 0.5), (q[0], v[0]))]
     assert energy[1] == pytest.approx(energy[0], abs=1e-6)
 
 

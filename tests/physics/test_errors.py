@@ -31,9 +31,7 @@ REFUSED = [
     (xml(world='<geom name="crate" type="box" size="1 1 1"/>'), "name='crate' type='box'"),
     (xml(rest='<equality><joint name="lock" joint1="hinge"/></equality>'), "<joint name='lock'>"),
     (
-        xml(
-            rest='<tendon><fixed name="string" stiffness="3"><joint joint="hinge" coef="1"/></fixed></tendon>'
-        ),
+        xml(rest='<tendon><fixed name="string" stiffness="3"><joint joint="hinge" coef="1"/></fixed></tendon>'),
         "<tendon name='string' stiffness>",
     ),
     (

@@ -136,9 +136,7 @@ def test_actuators_of_all_kinds():
         states_ctrl = states.ctrl * 2
         model = physics.load(m)
         found = rows(
-            physics.actuator_forces(
-                model, columns(states.qpos, D), columns(states.qvel, D), columns(states_ctrl, D)
-            ),
+            physics.actuator_forces(model, columns(states.qpos, D), columns(states.qvel, D), columns(states_ctrl, D)),
             100,
         )
         data = mujoco.MjData(m)

@@ -48,9 +48,7 @@ def joints(draw, is_root: bool) -> str:
                 ]
             )
         )
-        parts.append(
-            f'<joint type="{kind.removesuffix("s")}" axis="{axis}" pos="{vector(draw(place))}" {extra}/>'
-        )
+        parts.append(f'<joint type="{kind.removesuffix("s")}" axis="{axis}" pos="{vector(draw(place))}" {extra}/>')
     return "".join(parts)
 
 
@@ -85,9 +83,7 @@ def body(draw, depth: int, is_root: bool = False) -> str:
 def model_xml(draw) -> str:
     trees = "".join(draw(body(draw(st.integers(0, 2)), is_root=True)) for _ in range(draw(st.integers(1, 2))))
     option = draw(
-        st.sampled_from(
-            ["", 'impratio="3"', 'density="50" viscosity="0.5" wind="1 0 0.5"', 'gravity="1 2 -5"']
-        )
+        st.sampled_from(["", 'impratio="3"', 'density="50" viscosity="0.5" wind="1 0 0.5"', 'gravity="1 2 -5"'])
     )
     integrator = draw(st.sampled_from(["Euler", "RK4"]))
     floor = draw(st.sampled_from(['euler="0 0 0"', 'euler="10 5 0"']))

@@ -1,4 +1,4 @@
-"""Every Gymnasium robot, in states it gets into, against MuJoCo's C engine."""
+"""Every Gymnasium robot and MuJoCo's humanoid, in states it gets into, against MuJoCo's C engine."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from robots import (
     GYMNASIUM,
+    MUJOCO_HUMANOID,
     columns,
     kind,
     relative,
@@ -24,7 +25,7 @@ from slipstream.physics.kinematics import motion, pose
 STATES = 400
 
 
-@pytest.fixture(scope="module", params=GYMNASIUM)
+@pytest.fixture(scope="module", params=[*GYMNASIUM, MUJOCO_HUMANOID])
 def case(request):
     m = robot(request.param)
     return m, visited_states(m, STATES)
@@ -39,9 +40,7 @@ def test_mass_matrix_bias_and_free_accelerations(case):
     mass = mass_matrix(model, where, inertias)
     bias = bias_forces(model, where, motion(model, where, qvel), inertias, model.options.gravity)
     free = solve(model, factor(model, mass), [-b for b in bias])
-    found_mass = rows(
-        [mass.get((i, j), mass.get((j, i), 0.0)) for i in range(m.nv) for j in range(m.nv)], STATES
-    )
+    found_mass = rows([mass.get((i, j), mass.get((j, i), 0.0)) for i in range(m.nv) for j in range(m.nv)], STATES)
     expected: list[list[np.ndarray]] = [[], [], []]
     data = mujoco.MjData(m)
     for q, v in zip(states.qpos, states.qvel):
@@ -66,7 +65,7 @@ def test_constrained_step_in_float32(case):
     assert np.quantile(np.abs(qvel - states.next_qvel).max(-1), 0.99) < 2e-3
 
 
-@pytest.mark.parametrize("name", ["humanoid", "ant", "walker2d"])
+@pytest.mark.parametrize("name", ["humanoid", "ant", "walker2d", MUJOCO_HUMANOID])
 def test_constrained_step_in_float64_is_mujocos_to_rounding(name):
     m = robot(name)
     states = visited_states(m, 200, seed=1)
@@ -95,9 +94,7 @@ def test_runge_kutta(name):
     assert np.abs(qvel - states.next_qvel).max() < 1e-6
 
 
-@pytest.mark.parametrize(
-    ("name", "until"), [("humanoid", 0.3), ("ant", 0.5), ("half_cheetah", 0.5), ("swimmer", 1.0)]
-)
+@pytest.mark.parametrize(("name", "until"), [("humanoid", 0.3), ("ant", 0.5), ("half_cheetah", 0.5), ("swimmer", 1.0)])
 def test_rollouts_stay_close_until_chaos(name, until):
     """With the same controls from the same start, float32 rollouts stay near the C engine's."""
     m = robot(name)

@@ -62,9 +62,7 @@ def run(options: CheckModel) -> int:
         model = physics.load(m, self_collision=options.self_collision)
     except physics.ModelError as error:
         print(
-            json.dumps({"model": options.model, "supported": False, "problems": str(error)})
-            if options.json
-            else error
+            json.dumps({"model": options.model, "supported": False, "problems": str(error)}) if options.json else error
         )
         return 1
     table = compare(m, model, options)
@@ -137,9 +135,7 @@ def compare(m: mujoco.MjModel, model: physics.Model, options: CheckModel) -> lis
     rows = []
     for name, found, expected in (("qpos", qpos, end[: model.nq]), ("qvel", qvel, end[model.nq :])):
         error = np.abs(found - expected).max(0)
-        rows.append(
-            ErrorRow(name, float(np.median(error)), float(np.quantile(error, 0.99)), float(error.max()))
-        )
+        rows.append(ErrorRow(name, float(np.median(error)), float(np.quantile(error, 0.99)), float(error.max())))
     return rows
 
 

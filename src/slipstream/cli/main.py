@@ -16,6 +16,7 @@ COMMANDS = {
     "eval": ("evaluate:Eval", "how good the policies of a run are"),
     "plot": ("plot:Plot", "learning curves of one or more runs"),
     "check": ("check:Check", "whether a world keeps its promises"),
+    "check-model": ("check_model:CheckModel", "whether a MuJoCo model is simulated faithfully, and how fast"),
     "bench": ("bench:Bench", "how fast a world runs on this machine"),
 }
 

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from slipstream.arrays import ArrayTypes
-from slipstream.envs.compiled import CLOCK_GROUPS, CLOCK_SCALARS, clip_to
+from slipstream.envs.actions import clip_to
+from slipstream.envs.compiled import CLOCK_GROUPS, CLOCK_SCALARS
 from slipstream.envs.env import Env, state_leaves, with_leaves
 from slipstream.envs.transition import Clock, Here, Outcome, action_mask, advance, begin, by_group, observe
 from slipstream.spaces import Box, Discrete

@@ -41,9 +41,7 @@ class Batch:
         if not types.compiled:
             raise ValueError("A Batch needs a compiled backend; on 'scalar' call `physics.step` with floats.")
         if model.height_field is not None and (parameters is None or parameters.terrain is None):
-            raise ModelError(
-                "This model stands on a height field: pass Parameters(terrain=make_terrain(...))."
-            )
+            raise ModelError("This model stands on a height field: pass Parameters(terrain=make_terrain(...)).")
         self.model, self.num_worlds, self.substeps = model, num_worlds, substeps
         self.kind = types.module.Float64 if double else types.Float
         self.parameters = parameters or Parameters()
@@ -77,9 +75,7 @@ class Batch:
     def get_state(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """qpos [nq, num_worlds], qvel [nv, num_worlds] and qacc [nv, num_worlds]."""
         state = self.state
-        return tuple(
-            np.array([arrays.to_numpy(x) for x in part]) for part in (state.qpos, state.qvel, state.qacc)
-        )  # type: ignore[return-value]
+        return tuple(np.array([arrays.to_numpy(x) for x in part]) for part in (state.qpos, state.qvel, state.qacc))  # type: ignore[return-value]
 
     def controls(self, ctrl: Any) -> list[Any]:
         """Controls [nu, num_worlds] as the arrays `step` takes; non-finite ones are refused."""
@@ -94,11 +90,10 @@ class Batch:
         Args:
             ctrl: from `controls`, or nu Dr.Jit arrays.
         """
-        self.state, self.resets = self._advance(self.state, list(ctrl), self.parameters, self.resets)
+        with arrays.no_garbage_collection():
+            self.state, self.resets = self._advance(self.state, list(ctrl), self.parameters, self.resets)
 
-    def _advance_traced(
-        self, state: State, ctrl: list[Any], parameters: Parameters, resets: Any
-    ) -> tuple[State, Any]:
+    def _advance_traced(self, state: State, ctrl: list[Any], parameters: Parameters, resets: Any) -> tuple[State, Any]:
         new = step(self.model, state, ctrl, substeps=self.substeps, parameters=parameters)
         bad = is_bad(new)
         qpos = [dr.select(bad, self.kind(q0), q) for q0, q in zip(self.model.qpos0, new.qpos)]

@@ -232,9 +232,7 @@ def _terrain_contacts(model: Model, where: Pose, pair: Pair, terrain: Terrain | 
         distance = sp.add(over, -radius)
         point = sp.scaled(sp.sub(-radius, sp.mul(0.5, distance)), normal, centre)
         tangent = (
-            aligned_tangent(normal, capsule_axis(where, geom))
-            if geom.kind == CAPSULE
-            else default_tangent(normal)
+            aligned_tangent(normal, capsule_axis(where, geom)) if geom.kind == CAPSULE else default_tangent(normal)
         )
         contacts.append(Contact(pair, geom.link, point, distance, normal, tangent))
     return contacts

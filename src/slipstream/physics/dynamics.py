@@ -98,9 +98,7 @@ def bias_forces(
         acceleration.append(sp.plus(acceleration[link.parent], moving.drift[index]))
         velocity = moving.velocity[index]
         momentum = sp.inertia_times(inertias[index], velocity)
-        total = sp.plus(
-            sp.inertia_times(inertias[index], acceleration[index]), sp.force_cross(velocity, momentum)
-        )
+        total = sp.plus(sp.inertia_times(inertias[index], acceleration[index]), sp.force_cross(velocity, momentum))
         if applied and index in applied:
             total = sp.minus(total, applied[index])
         force.append(total)

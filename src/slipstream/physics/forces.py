@@ -72,14 +72,10 @@ def _stretch(joint: Joint, qpos: Sequence[Scalar]) -> tuple:
     if joint.kind != "ball":
         return (sp.sub(qpos[joint.qpos], joint.spring_reference[0]),)
     w, x, y, z = joint.spring_reference
-    return sp.quaternion_rotation_vector(
-        sp.quaternion_product((w, -x, -y, -z), unit_quaternion(qpos, joint.qpos))
-    )
+    return sp.quaternion_rotation_vector(sp.quaternion_product((w, -x, -y, -z), unit_quaternion(qpos, joint.qpos)))
 
 
-def link_forces(
-    model: Model, where: Pose, moving: Motion, pushes: Mapping[int, Sequence[Scalar]]
-) -> dict[int, tuple]:
+def link_forces(model: Model, where: Pose, moving: Motion, pushes: Mapping[int, Sequence[Scalar]]) -> dict[int, tuple]:
     """Spatial forces on links from the fluid around them and from outside.
 
     Args:
@@ -125,12 +121,10 @@ def _fluid_force(model: Model, where: Pose, moving: Motion, body: Body) -> tuple
         faces = (y * z, x * z, x * y)
         arms = (x * (y**4 + z**4), y * (x**4 + z**4), z * (x**4 + y**4))
         force = tuple(
-            sp.sub(f, 0.5 * options.density * face * _signed_square(v))
-            for f, face, v in zip(force, faces, speed)
+            sp.sub(f, 0.5 * options.density * face * _signed_square(v)) for f, face, v in zip(force, faces, speed)
         )
         torque = tuple(
-            sp.sub(t, options.density / 64.0 * arm * _signed_square(w))
-            for t, arm, w in zip(torque, arms, spin)
+            sp.sub(t, options.density / 64.0 * arm * _signed_square(w)) for t, arm, w in zip(torque, arms, spin)
         )
     return sp.rotate(axes, force), sp.rotate(axes, torque)
 

@@ -71,9 +71,7 @@ def _cone_force(cone: Cone, motion: Sequence[Scalar]) -> tuple[tuple, tuple]:
     normal, *along = cone_rows(cone, motion)
     if not cone.tangents:
         stiffness = dr.select(normal < 0.0, cone.stiffness, 0.0)
-        return sp.scaled(-stiffness * normal, cone.normal), _outer(
-            sp.scaled(stiffness, cone.normal), cone.normal
-        )
+        return sp.scaled(-stiffness * normal, cone.normal), _outer(sp.scaled(stiffness, cone.normal), cone.normal)
     total_force, total_stiffness = 0.0, 0.0
     force, coupling, mixed = sp.ZERO3, sp.ZERO3, (0.0,) * 6
     for tangent, t in zip(cone.tangents, along):
@@ -100,9 +98,7 @@ def _outer(a: Sequence[Scalar], b: Sequence[Scalar]) -> tuple:
     return tuple(sp.mul(a[i], b[j]) for i, j in ((0, 0), (1, 0), (1, 1), (2, 0), (2, 1), (2, 2)))
 
 
-def _add_stiffness(
-    model: Model, where: Pose, stiffness: list[tuple], touched: set[int], hessian: TreeMatrix
-) -> None:
+def _add_stiffness(model: Model, where: Pose, stiffness: list[tuple], touched: set[int], hessian: TreeMatrix) -> None:
     """Carry the stiffness of links up the tree and project it on the joint axes."""
     for index in range(len(model.links) - 1, 0, -1):
         parent = model.links[index].parent

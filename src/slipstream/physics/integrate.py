@@ -63,9 +63,7 @@ def turning_rates(model: Model, move: Sequence[Scalar], qvel: Sequence[Scalar]) 
         u, w = tuple(move[d : d + 3]), tuple(qvel[d : d + 3])
         squared = sp.dot(u, u)
         # The series has a relative error below 1e-9 where |u| < 0.3, more than a robot turns in a step.
-        c = sp.fma(
-            squared, sp.fma(squared, sp.fma(squared, 1.0 / 1209600.0, 1.0 / 30240.0), 1.0 / 720.0), 1.0 / 12.0
-        )
+        c = sp.fma(squared, sp.fma(squared, sp.fma(squared, 1.0 / 1209600.0, 1.0 / 30240.0), 1.0 / 720.0), 1.0 / 12.0)
         across = sp.cross(u, w)
         result[d : d + 3] = sp.plus(w, sp.plus(sp.scaled(0.5, across), sp.scaled(c, sp.cross(u, across))))
     return result

@@ -178,9 +178,7 @@ def _tree(m: mujoco.MjModel) -> tuple[tuple[Body, ...], tuple[Link, ...], tuple[
         parent = link_of[parent_body]
         pos, quat = _compose(offsets[parent_body], (m.body_pos[head], m.body_quat[head]))
         members = [b for b in range(m.nbody) if link_of[b] == index]
-        mass, com, inertia_quat, inertia = (
-            _fuse(m, members, offsets) if index else (0.0, np.zeros(3), quat, pos)
-        )
+        mass, com, inertia_quat, inertia = _fuse(m, members, offsets) if index else (0.0, np.zeros(3), quat, pos)
         links.append(
             Link(
                 name=m.body(head).name or f"body{head}",
@@ -246,8 +244,7 @@ def _joint(m: mujoco.MjModel, j: int, link: int) -> Joint:
         reference=_floats(m.qpos0[adr : adr + size]),
         spring_reference=_floats(m.qpos_spring[adr : adr + size]),
         stiffness=0.0 if _disabled(m, bit.mjDSBL_SPRING) else float(m.jnt_stiffness[j]),
-        limited=bool(m.jnt_limited[j])
-        and not (_disabled(m, bit.mjDSBL_LIMIT) or _disabled(m, bit.mjDSBL_CONSTRAINT)),
+        limited=bool(m.jnt_limited[j]) and not (_disabled(m, bit.mjDSBL_LIMIT) or _disabled(m, bit.mjDSBL_CONSTRAINT)),
         range=_floats(m.jnt_range[j]),
         solref=_floats(m.jnt_solref[j]),
         solimp=_floats(m.jnt_solimp[j]),
@@ -337,9 +334,7 @@ def _actuators(m: mujoco.MjModel) -> tuple[Actuator, ...]:
             gain=_floats(m.actuator_gainprm[i, :3])
             if m.actuator_gaintype[i] == affine_gain
             else (float(m.actuator_gainprm[i, 0]), 0.0, 0.0),
-            bias=_floats(m.actuator_biasprm[i, :3])
-            if m.actuator_biastype[i] == affine_bias
-            else (0.0, 0.0, 0.0),
+            bias=_floats(m.actuator_biasprm[i, :3]) if m.actuator_biastype[i] == affine_bias else (0.0, 0.0, 0.0),
             ctrl_range=_floats(m.actuator_ctrlrange[i]) if clamp and m.actuator_ctrllimited[i] else free,
             force_range=_floats(m.actuator_forcerange[i]) if m.actuator_forcelimited[i] else free,
         )

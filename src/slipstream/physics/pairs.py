@@ -61,9 +61,7 @@ class HeightField:
     heights: np.ndarray = field(repr=False)
 
 
-def standard_reference(
-    solref: Sequence[float], solimp: Sequence[float], safe_timestep: float
-) -> tuple[float, float]:
+def standard_reference(solref: Sequence[float], solimp: Sequence[float], safe_timestep: float) -> tuple[float, float]:
     """MuJoCo's solref as stiffness and damping of the constraint's reference acceleration."""
     largest = min(max(solimp[1], SMALLEST_IMPEDANCE), LARGEST_IMPEDANCE)
     if solref[0] > 0:
@@ -95,9 +93,7 @@ def _dynamic_pairs(m: mujoco.MjModel) -> Iterator[tuple[int, int]]:
         for b in range(a + 1, m.ngeom):
             body_a, body_b = int(m.geom_bodyid[a]), int(m.geom_bodyid[b])
             weld_a, weld_b = int(weld[body_a]), int(weld[body_b])
-            affine = (m.geom_contype[a] & m.geom_conaffinity[b]) or (
-                m.geom_contype[b] & m.geom_conaffinity[a]
-            )
+            affine = (m.geom_contype[a] & m.geom_conaffinity[b]) or (m.geom_contype[b] & m.geom_conaffinity[a])
             if not affine or weld_a == weld_b:
                 continue
             if (body_a, body_b) in excluded or (body_b, body_a) in excluded:
@@ -141,9 +137,7 @@ def _explicit_pair(m: mujoco.MjModel, p: int, safe_timestep: float) -> Pair:
     if np.any(m.pair_solreffriction[p]):
         raise ModelError(f"<pair name={m.pair(p).name!r} solreffriction>: not simulated.")
     if m.pair_friction[p, 0] != m.pair_friction[p, 1]:
-        raise ModelError(
-            f"<pair name={m.pair(p).name!r} friction>: both tangents must have the same friction."
-        )
+        raise ModelError(f"<pair name={m.pair(p).name!r} friction>: both tangents must have the same friction.")
     return _make(
         m,
         int(m.pair_geom1[p]),

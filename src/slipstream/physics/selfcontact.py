@@ -47,9 +47,7 @@ class Slot:
         return _among(self.code, numbers) if numbers else self.used & ~self.used
 
 
-def find_slots(
-    model: Model, where: Pose, qvel: Sequence[Scalar], friction_scale: Scalar
-) -> tuple[list[Slot], Scalar]:
+def find_slots(model: Model, where: Pose, qvel: Sequence[Scalar], friction_scale: Scalar) -> tuple[list[Slot], Scalar]:
     """Test all pairs of moving geoms.
 
     Returns:
@@ -108,9 +106,7 @@ def _make_slot(
         one, two = (_pick_geom(model, pairs, segments, code, side, qvel[0]) for side in (0, 1))
         nearest1, nearest2 = nearest_points(one.segment, two.segment)
         between = sp.minus(nearest2, nearest1)
-        point, distance, normal = surface_contact(
-            nearest1, between, sp.dot(between, between), one.radius, two.radius
-        )
+        point, distance, normal = surface_contact(nearest1, between, sp.dot(between, between), one.radius, two.radius)
         rows = _rows(model, where, dofs, point, normal, one, two)
         speeds = [sp.dot(row, [qvel[d] for d in dofs]) for row in rows]
         friction, offsets, stiffness = _pick_cone(
@@ -215,9 +211,7 @@ def _rows(
     axes = (normal, tangent, sp.cross(normal, tangent))
     links = sorted({model.dofs[d].link for d in dofs})
     signs = {link: _side(two.carried_by[link]) - _side(one.carried_by[link]) for link in links}
-    points = {
-        root: sp.minus(point, tree_offset(where, root)) for root in {model.links[i].root for i in links}
-    }
+    points = {root: sp.minus(point, tree_offset(where, root)) for root in {model.links[i].root for i in links}}
     rows: list[list[Scalar]] = [[], [], []]
     for d in dofs:
         link = model.dofs[d].link

@@ -36,19 +36,13 @@ def solve_accelerations(problem: Problem, start: Sequence[Scalar]) -> list[Scala
         count = count + 1
         return acceleration, going & changed & (count < model.newton_iterations), count
 
-    going, count = _loop_start(start)
+    going, count = (
+        (True, 0) if sp.is_constant(start[0]) else (dr.mask_t(start[0])(True), dr.uint32_array_t(start[0])(0))
+    )
     acceleration, _, _ = dr.while_loop(
         (list(start), going, count), lambda acceleration, going, count: going, iterate, label="newton"
     )
     return acceleration
-
-
-def _loop_start(values: Sequence[Scalar]) -> tuple:
-    """A mask that holds everywhere and a counter at zero, as wide as the values."""
-    if isinstance(values[0], float):
-        return True, 0
-    going = values[0] == values[0]
-    return dr.mask_t(values[0])(True) | going, dr.int32_array_t(type(values[0]))(0)
 
 
 def newton_step(problem: Problem, acceleration: list[Scalar]) -> tuple[list[Scalar], Scalar]:

@@ -105,8 +105,7 @@ def scaled(s: Scalar, a: Vector, start: Vector | None = None) -> tuple:
 def cross(a: Vector, b: Vector, start: Vector = ZERO3) -> tuple:
     """start + a x b."""
     return tuple(
-        fma(a[i], b[j], fma(sub(0.0, a[j]), b[i], start[k]))
-        for k, (i, j) in enumerate(((1, 2), (2, 0), (0, 1)))
+        fma(a[i], b[j], fma(sub(0.0, a[j]), b[i], start[k])) for k, (i, j) in enumerate(((1, 2), (2, 0), (0, 1)))
     )
 
 

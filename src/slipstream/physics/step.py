@@ -82,9 +82,7 @@ def step(
         )
     pushes, parameters = pushes or {}, parameters or Parameters()
     substep = _runge_kutta if model.options.integrator == "rk4" else _semi_implicit
-    return repeat(
-        substeps, lambda s, _: substep(model, s, ctrl, pushes, parameters), state, like=state.qvel[0]
-    )
+    return repeat(substeps, lambda s, _: substep(model, s, ctrl, pushes, parameters), state, like=state.qvel[0])
 
 
 def make_problem(
@@ -117,9 +115,7 @@ def make_problem(
     return Problem(model, where, mass, force, joint_rows(model, qpos, qvel), cones, slots, dropped)
 
 
-def _semi_implicit(
-    model: Model, state: State, ctrl: Sequence[Scalar], pushes: Pushes, parameters: Parameters
-) -> State:
+def _semi_implicit(model: Model, state: State, ctrl: Sequence[Scalar], pushes: Pushes, parameters: Parameters) -> State:
     """New velocities first, then positions with them; damping is taken implicitly."""
     h = model.options.timestep
     problem = make_problem(model, state.qpos, state.qvel, ctrl, pushes, parameters)
@@ -148,9 +144,7 @@ class _Stage:
     dropped: Scalar
 
 
-def _runge_kutta(
-    model: Model, state: State, ctrl: Sequence[Scalar], pushes: Pushes, parameters: Parameters
-) -> State:
+def _runge_kutta(model: Model, state: State, ctrl: Sequence[Scalar], pushes: Pushes, parameters: Parameters) -> State:
     """The classical fourth-order method; its four stages are a loop, so that the kernel does not grow."""
     h = model.options.timestep
 

@@ -50,9 +50,7 @@ def make_terrain(model: Model, types: ArrayTypes, heights: np.ndarray | None = N
     heights = np.asarray(heights, np.float32)
     if heights.ndim != 3 or heights.shape[1:] != field.heights.shape or not np.isfinite(heights).all():
         rows, columns = field.heights.shape
-        raise ModelError(
-            f"Heights must be finite, (fields, {rows}, {columns}); their shape is {heights.shape}."
-        )
+        raise ModelError(f"Heights must be finite, (fields, {rows}, {columns}); their shape is {heights.shape}.")
     cells = np.stack([heights[:, :-1, :-1], heights[:, :-1, 1:], heights[:, 1:, :-1], heights[:, 1:, 1:]], -1)
     corners = types.module.Float(np.ascontiguousarray(cells.ravel())) + dr.opaque(types.module.Float, 0.0)
     dr.eval(corners)
@@ -61,9 +59,7 @@ def make_terrain(model: Model, types: ArrayTypes, heights: np.ndarray | None = N
 
 def _field(model: Model) -> HeightField:
     if model.height_field is None:
-        raise ModelError(
-            "The model has no height field that anything collides with: add an <hfield> and its geom."
-        )
+        raise ModelError("The model has no height field that anything collides with: add an <hfield> and its geom.")
     return model.height_field
 
 
@@ -77,11 +73,7 @@ def surface(model: Model, terrain: Terrain, x: Scalar, y: Scalar) -> tuple[Scala
     column, row = (sp.clip(dr.floor(w), 0.0, float(n - 2)) for w, n in ((u, columns), (v, rows)))
     fx, fy = sp.clip(u - column, 0.0, 1.0), sp.clip(v - row, 0.0, 1.0)
     unsigned = dr.uint32_array_t(type(x))
-    cell = (
-        unsigned(row) * (columns - 1)
-        + unsigned(column)
-        + unsigned(terrain.level) * ((rows - 1) * (columns - 1))
-    )
+    cell = unsigned(row) * (columns - 1) + unsigned(column) + unsigned(terrain.level) * ((rows - 1) * (columns - 1))
     h00, h10, h01, h11 = (type(x)(h) for h in dr.gather(terrain.packet, terrain.corners, cell))
     # The diagonal of a cell runs from its (0, 1) to its (1, 0) corner, as in MuJoCo.
     near = fx + fy < 1.0

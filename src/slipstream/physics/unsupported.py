@@ -30,9 +30,7 @@ def unsupported(m: mujoco.MjModel, integrator: str | None = None) -> Iterator[st
     """Everything in the model that is not simulated, one line each."""
     if m.nv == 0:
         yield "<worldbody>: no body has a joint, so there is nothing to simulate."
-    yield from _integrator(
-        m, integrator or mujoco.mjtIntegrator(m.opt.integrator).name.removeprefix("mjINT_").lower()
-    )
+    yield from _integrator(m, integrator or mujoco.mjtIntegrator(m.opt.integrator).name.removeprefix("mjINT_").lower())
     yield from _options(m)
     yield from _elements(m)
     yield from _joints(m)

@@ -120,9 +120,7 @@ def _eliminate(
     for k, other in enumerate(before):
         block: Matrix = [[sp.dot(s, y) for y in other.half] for s in scaled]
         for m in range(k):
-            block = _minus_product(
-                block, blocks[m], sp.matmul(before[m].weight, _transposed(other.blocks[m]))
-            )
+            block = _minus_product(block, blocks[m], sp.matmul(before[m].weight, _transposed(other.blocks[m])))
         blocks.append(block)
     own: Matrix = [[sp.dot(s, y) for y in rows] for s in scaled]
     residual = [sp.dot(s, half) for s in scaled]

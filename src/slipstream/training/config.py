@@ -71,7 +71,7 @@ class TrainConfig:
     keep_checkpoints: int = 3
     """How many of the newest checkpoints to keep, beside the best."""
     evaluate_every: int | None = None
-    """Iterations between two evaluations without exploration; None: only where `stop_at_return` asks for them."""
+    """Iterations between two evaluations without exploration; None: never, or every 4 with `stop_at_return`."""
     evaluate_episodes: int = 100
     stop_at_return: float | None = None
     """End when an evaluation's mean return of the first policy reaches this."""

@@ -25,6 +25,10 @@ EVALUATION_SEED = 1_000_003
 """Added to a run's seed for the worlds it is evaluated in."""
 
 
+GOAL_CHECK = 4
+"""Iterations between two evaluations of a run that has a goal and no other plan."""
+
+
 @dataclass
 class Timer:
     """Where the time goes."""
@@ -70,13 +74,14 @@ class FusedTrainer:
         self.worlds = make(config.env, config.num_worlds, config.seed, config.backend, **dict(config.env_options))
         self.policies = Policies(self.worlds.env, config.policies)
         # XLA's own generator: drawing actions with JAX's default one takes longer than the network.
-        key = jax.random.key(config.seed & 0xFFFFFFFF, impl="rbg")
-        init_key, self.loop_key = jax.random.split(key)
+        init_key, self.key = jax.jit(lambda s: jax.random.split(jax.random.key(s, impl="rbg")))(
+            config.seed & 0xFFFFFFFF
+        )
         # JAX compiles anew for arrays that are not tied to a device, and those of the store are.
         self.states: States = _committed(initial_states(self.policies, key=init_key))
         self.store = self.worlds.new_store(config.rollout_length + 1)
         self.views = store_views(self.store)
-        self.extras = _committed(self.policies.empty_extras(config.rollout_length, config.num_worlds))
+        self.extras = self.policies.empty_extras(config.rollout_length, config.num_worlds)
         self.worlds.engine.observe(self.store, 0)
         self.timer = Timer()
         self.progress = Progress()
@@ -93,18 +98,22 @@ class FusedTrainer:
 
     def iterate(self) -> dict[str, dict[str, jax.Array]]:
         """Roll out, learn, and leave the last observation where the next rollout begins."""
-        rollout_key, update_key = jax.random.split(jax.random.fold_in(self.loop_key, self.progress.iteration))
+        now = self.progress.iteration
         for slot in range(self.config.rollout_length):
             start = time.perf_counter()
-            self.extras, actions = self.policies.act(self.states, self.views, slot, self.extras, key=rollout_key)
+            self.extras, actions = self.policies.act(
+                self.states, self.views, slot, self.extras, key=self.key, iteration=now
+            )
             jax.block_until_ready(actions)
             acted = time.perf_counter()
             self.worlds.step_into(self.store, slot + 1, actions)
             self.timer.inference += acted - start
             self.timer.simulation += time.perf_counter() - acted
         start = time.perf_counter()
-        fraction = self.progress.iteration / self.config.iterations
-        self.states, metrics = self.policies.update(self.states, self.views, self.extras, fraction, key=update_key)
+        fraction = now / self.config.iterations
+        self.states, metrics = self.policies.update(
+            self.states, self.views, self.extras, fraction, key=self.key, iteration=now
+        )
         # The store's readers must have finished before the next rollout writes to it.
         jax.block_until_ready((self.states, metrics))
         self.timer.update += time.perf_counter() - start
@@ -165,19 +174,18 @@ def run_training(trainer: FusedTrainer, run: RunDirectory, display: Display, res
     earlier, began = progress.seconds, time.perf_counter()
     reported_at = saved_at = began
     reported_step = trainer.step
-    reached, report_now = False, False
+    reached = False
     with Interrupt() as interrupt, display:
         while not (trainer.done or reached or interrupt.requested):
             metrics = trainer.iterate()
             now = time.perf_counter()
             progress.seconds = earlier + now - began
-            if due := _evaluation_due(trainer):
+            if evaluated := _evaluation_due(trainer):
                 progress.evaluation = trainer.evaluate()
                 reached = _goal_reached(trainer)
-            report_now = now - reported_at >= config.report_every or trainer.done or reached or bool(due)
-            if report_now:
+            if now - reported_at >= config.report_every or trainer.done or evaluated:
                 rate = (trainer.step - reported_step) / max(now - reported_at, 1e-9)
-                row = _row(trainer, metrics, rate, due is not None)
+                row = _row(trainer, metrics, rate, evaluated)
                 writer.write(row)
                 display.show(row)
                 reported_at, reported_step = now, trainer.step
@@ -191,19 +199,12 @@ def run_training(trainer: FusedTrainer, run: RunDirectory, display: Display, res
     return Result(str(run.path), trainer.step, progress.seconds, finished, progress.returns, progress.evaluation)
 
 
-def _evaluation_due(trainer: FusedTrainer) -> str | None:
-    """Why to evaluate now: by plan, or because the goal seems within reach."""
-    config, iteration = trainer.config, trainer.progress.iteration
-    if config.stop_at_return is not None:
-        statistics = trainer.worlds.episode_statistics
-        first = next(iter(trainer.policies.groups.values()))[0].name
-        recent = statistics.returns[first] if statistics.episodes else trainer.progress.returns.get(first)
-        # Exploration costs return: a policy that is half way there while exploring may be there without.
-        if recent is not None and recent >= config.stop_at_return - 0.5 * abs(config.stop_at_return):
-            return "goal"
-    if config.evaluate_every is not None and iteration % config.evaluate_every == 0:
-        return "plan"
-    return None
+def _evaluation_due(trainer: FusedTrainer) -> bool:
+    """Whether to evaluate now: a matter of the iteration alone, so that the same seed ends in the same place."""
+    every = trainer.config.evaluate_every
+    if every is None and trainer.config.stop_at_return is not None:
+        every = GOAL_CHECK
+    return every is not None and trainer.progress.iteration % every == 0
 
 
 def _goal_reached(trainer: FusedTrainer) -> bool:
