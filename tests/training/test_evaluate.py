@@ -69,14 +69,3 @@ def test_a_goal_out_of_reach_does_not_end_a_run(make_config, tmp_path):
     result = train(config, run=tmp_path / "run", quiet=True)
     assert result.finished and result.step == 5 * 16
     assert result.evaluation.groups["agent"].mean < 5.5
-
-
-def test_a_planned_evaluation_that_reaches_the_goal_ends_the_run(make_config, tmp_path, monkeypatch):
-    """Also when the returns while exploring are far from it."""
-    from slipstream.training import fused
-
-    config = make_config(stop_at_return=1e-3, evaluate_every=2, evaluate_episodes=3, total_steps=6 * 16)
-    monkeypatch.setattr(fused, "_evaluation_due", lambda t: "plan" if t.progress.iteration == 2 else None)
-    result = train(config, run=tmp_path / "run", quiet=True)
-    assert result.evaluation.groups["walker"].mean > 1e-3
-    assert result.finished and result.step == 2 * 16

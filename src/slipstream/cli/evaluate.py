@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_module
 from dataclasses import dataclass
 
 import tyro
@@ -32,6 +31,7 @@ class Eval:
 
 
 def run(options: Eval) -> int:
+    from slipstream.cli.values import strict_json
     from slipstream.envs.registry import make
     from slipstream.runs.directory import RunDirectory
     from slipstream.training.config import TrainConfig
@@ -46,7 +46,7 @@ def run(options: Eval) -> int:
     worlds = make(config.env, options.episodes, options.seed, options.backend, **dict(config.env_options))
     result = evaluate(policies, states, worlds, explore=options.explore, seed=options.seed)
     if options.json:
-        print(json_module.dumps({"run": options.run, "env": config.env, **result.to_json()}, indent=2))
+        print(strict_json({"run": options.run, "env": config.env, **result.to_json()}))
         return 0
     _show(config.env, result)
     return 0
