@@ -24,9 +24,9 @@ from slipstream.envs.transition import (
     Outcome,
     RulesError,
     action_mask,
+    active_agents,
     advance,
     begin,
-    by_group,
     observe,
 )
 from slipstream.random import ACTION
@@ -92,7 +92,7 @@ class CompiledWorlds:
 
     def _layouts(self) -> list[GroupLayout]:
         state = self._state(self.leaves)
-        active = by_group(self.env, self.env.active(state))
+        active = active_agents(self.env, state)
         masks = action_mask(self.env, state) or {}
         return [
             GroupLayout(g, active is not None and g.name in active, len(masks.get(g.name, ()))) for g in self.env.groups
@@ -267,7 +267,7 @@ class CompiledWorlds:
     def observe(self, store: Store, slot: int) -> None:
         """Write the observation of the current state (and who is active, and masks) into a slot."""
         state = self._state(self.leaves)
-        active = by_group(self.env, self.env.active(state)) or {}
+        active = active_agents(self.env, state) or {}
         masks = action_mask(self.env, state) or {}
         for name, features in observe(self.env, state).items():
             self._put(store.observation[name], slot, features, self._lanes(name))

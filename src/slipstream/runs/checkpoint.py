@@ -76,7 +76,7 @@ def save_checkpoint(
         raise RunError(
             f"Could not write checkpoint {target}: {error.strerror}. Earlier checkpoints are untouched."
         ) from error
-    if score is not None and np.isfinite(score) and score > _best_score(run):
+    if score is not None and np.isfinite(score) and score > best_score(run):
         write_atomically(run.checkpoints / BEST, json.dumps({"name": name, "score": score}) + "\n")
     _drop_old(run, keep)
     return target
@@ -108,7 +108,8 @@ def _best(run: RunDirectory) -> dict[str, Any] | None:
         raise RunError(f"{file} is damaged: {error}. Remove it to go on without knowing the best.") from error
 
 
-def _best_score(run: RunDirectory) -> float:
+def best_score(run: RunDirectory) -> float:
+    """Of the best checkpoint so far; minus infinity if there is none."""
     best = _best(run)
     return -float("inf") if best is None else best["score"]
 

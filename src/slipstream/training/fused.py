@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from slipstream.envs.registry import make
-from slipstream.runs.checkpoint import Checkpoint, checkpoint_names, load_checkpoint, save_checkpoint
+from slipstream.runs.checkpoint import Checkpoint, best_score, checkpoint_names, load_checkpoint, save_checkpoint
 from slipstream.runs.directory import RunDirectory, RunError
 from slipstream.runs.metrics import MetricsWriter, forget_after
 from slipstream.training.config import TrainConfig
@@ -64,6 +64,8 @@ class Progress:
     seconds: float = 0.0
     returns: dict[str, float] = field(default_factory=dict)
     evaluation: Evaluation | None = None
+    evaluated_at: int | None = None
+    """The iteration of that evaluation."""
 
 
 class FusedTrainer:
@@ -181,7 +183,7 @@ def run_training(trainer: FusedTrainer, run: RunDirectory, display: Display, res
             now = time.perf_counter()
             progress.seconds = earlier + now - began
             if evaluated := _evaluation_due(trainer):
-                progress.evaluation = trainer.evaluate()
+                progress.evaluation, progress.evaluated_at = trainer.evaluate(), progress.iteration
                 reached = _goal_reached(trainer)
             if now - reported_at >= config.report_every or trainer.done or evaluated:
                 rate = (trainer.step - reported_step) / max(now - reported_at, 1e-9)
@@ -189,7 +191,7 @@ def run_training(trainer: FusedTrainer, run: RunDirectory, display: Display, res
                 writer.write(row)
                 display.show(row)
                 reported_at, reported_step = now, trainer.step
-            if now - saved_at >= config.checkpoint_every:
+            if now - saved_at >= config.checkpoint_every or (evaluated and _beats(_score(trainer), best_score(run))):
                 _save(trainer, run)
                 saved_at = now
         _save(trainer, run)
@@ -240,11 +242,26 @@ def _row(trainer: FusedTrainer, metrics: dict, rate: float, evaluated: bool) -> 
 
 def _save(trainer: FusedTrainer, run: RunDirectory) -> None:
     arrays, facts = trainer.save()
+    save_checkpoint(run, trainer.step, arrays, facts, trainer.config.keep_checkpoints, _score(trainer))
+
+
+def _beats(score: float | None, best: float) -> bool:
+    return score is not None and score > best
+
+
+def _score(trainer: FusedTrainer) -> float | None:
+    """How good the policies are right now: by evaluation if the run has any, else by the last episodes.
+
+    With evaluations, weights that were not evaluated have no score.
+    """
+    config, progress = trainer.config, trainer.progress
     learner = (trainer.policies.learning or list(trainer.policies.groups))[0]
     first = trainer.policies.groups[learner][0].name
-    evaluation = trainer.progress.evaluation
-    score = evaluation.groups[first].mean if evaluation else trainer.progress.returns.get(first)
-    save_checkpoint(run, trainer.step, arrays, facts, trainer.config.keep_checkpoints, score)
+    if config.evaluate_every is None and config.stop_at_return is None:
+        return progress.returns.get(first)
+    if progress.evaluation is None or progress.evaluated_at != progress.iteration:
+        return None
+    return progress.evaluation.groups[first].mean
 
 
 def resume_trainer(run: RunDirectory, config: TrainConfig, which: str = "latest") -> FusedTrainer:
