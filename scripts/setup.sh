@@ -42,4 +42,10 @@ if ! has_llvm; then
         exit 1
     }
 fi
+
+# Only `slipstream video` needs this one, so that its absence is no error.
+if [ "$(uname)" = Linux ] && ! ldconfig -p | grep -q libEGL.so.1; then
+    echo "No EGL found: installing a software renderer for slipstream video"
+    apt_install libegl1 libgl1-mesa-dri || echo "Films need it: apt-get install libegl1 libgl1-mesa-dri" >&2
+fi
 touch .venv/.ready

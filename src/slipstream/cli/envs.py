@@ -25,7 +25,7 @@ class Envs:
 def run(options: Envs) -> int:
     from slipstream.envs.registry import NAMES
 
-    rows = [describe(name) for name in ([options.name] if options.name else NAMES)]
+    rows = [describe(options.name)] if options.name else [_describe_if_possible(name) for name in NAMES]
     if options.json:
         print(json_module.dumps(rows, indent=2))
     elif options.name:
@@ -33,6 +33,15 @@ def run(options: Envs) -> int:
     else:
         _show_all(rows)
     return 0
+
+
+def _describe_if_possible(name: str) -> dict[str, Any]:
+    from slipstream.envs.extras import ExtraMissing
+
+    try:
+        return describe(name)
+    except ExtraMissing as missing:
+        return {"name": name, "summary": str(missing), "max_steps": None, "groups": [], "options": {}}
 
 
 def describe(name: str) -> dict[str, Any]:

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated, Any, Literal
 
 import tyro
+
+EPISODES = {"slipstream": 100, "gymnasium": 20}
 
 
 @dataclass(frozen=True)
 class Eval:
     """Play whole episodes with the policies of a run and report their returns.
 
-    Every world plays exactly one episode, so that short ones do not count more often than long ones.
+    Every world plays exactly one episode, so that short ones do not count more often than long ones. With
+    `--in gymnasium` the policy is also played in Gymnasium's own environment (for robots: MuJoCo's engine).
     """
 
     run: tyro.conf.Positional[str]
     """Directory of the run."""
-    episodes: int = 100
-    """How many episodes to play."""
+    in_: Annotated[Literal["slipstream", "gymnasium"], tyro.conf.arg(name="in")] = "slipstream"
+    """Where to play: only here, or in unmodified Gymnasium too."""
+    episodes: int | None = None
+    """How many episodes to play; by default 100, or 20 in Gymnasium and here."""
     seed: int = 1_000_003
     """Randomness of the worlds."""
     explore: bool = False
@@ -38,33 +44,71 @@ def run(options: Eval) -> int:
     from slipstream.training.evaluate import evaluate
     from slipstream.training.loading import load_policies
 
-    if options.episodes < 1:
-        raise ValueError(f"--episodes must be at least 1, got {options.episodes}.")
+    episodes = EPISODES[options.in_] if options.episodes is None else options.episodes
+    if episodes < 1:
+        raise ValueError(f"--episodes must be at least 1, got {episodes}.")
     directory = RunDirectory.open(options.run)
     config = TrainConfig.from_json(directory.config())
     policies, states = load_policies(directory, options.checkpoint)
-    worlds = make(config.env, options.episodes, options.seed, options.backend, **dict(config.env_options))
-    result = evaluate(policies, states, worlds, explore=options.explore, seed=options.seed)
+    worlds = make(config.env, episodes, options.seed, options.backend, **dict(config.env_options))
+    there = None
+    if options.in_ == "gymnasium":
+        from slipstream.training.in_gymnasium import evaluate_in_gymnasium, match, policy_for
+
+        chosen = match(worlds.env, config.env_options)
+        policy = policy_for(policies, states)
+        there = evaluate_in_gymnasium(policy, chosen, episodes, seed=options.seed, explore=options.explore)
+    here = evaluate(policies, states, worlds, explore=options.explore, seed=options.seed)
     if options.json:
-        print(strict_json({"run": options.run, "env": config.env, **result.to_json()}))
-        return 0
-    _show(config.env, result)
+        result = {"run": options.run, "env": config.env, **here.to_json()}
+        print(strict_json(result | ({"gymnasium": there.to_json()} if there else {})))
+    elif there is None:
+        _show(config.env, here)
+    else:
+        _show_side_by_side(config.env, here, there)
     return 0
 
 
-def _show(env: str, result) -> None:
+def _show(env: str, result: Any) -> None:
     from rich.console import Console
     from rich.table import Table
 
     table = Table("group", "return", "standard error", "lowest", "highest", title=f"{env}, {result.episodes} episodes")
     for name, score in result.groups.items():
-        table.add_row(
-            name,
-            f"{score.mean:.2f}",
-            f"{score.standard_error:.2f}",
-            f"{score.minimum:.2f}",
-            f"{score.maximum:.2f}",
-        )
+        table.add_row(name, *_numbers(score))
     console = Console()
     console.print(table)
     console.print(f"Episode length {result.length:.1f} +- {result.length_standard_error:.1f} steps")
+    for name, value in result.report.items():
+        console.print(f"{_words(name)} {value:.3f}")
+
+
+def _show_side_by_side(env: str, here: Any, there: Any) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    columns = ("in", "return", "lowest", "highest", "steps", "forward speed")
+    title = f"{env} here and {there.env.id} in Gymnasium, {here.episodes} episodes each"
+    table = Table(*columns, title=title)
+    (score,) = here.groups.values()
+    for place, result, found, speed in (
+        ("slipstream", here, score, here.report.get("forward_speed")),
+        ("gymnasium", there, there.score, there.forward_speed),
+    ):
+        mean, error, lowest, highest = _numbers(found)
+        shown = "" if speed is None else f"{speed:.2f} m/s"
+        table.add_row(place, f"{mean} +- {error}", lowest, highest, f"{result.length:.1f}", shown)
+    console = Console()
+    console.print(table)
+    if score.mean > 0:
+        console.print(f"In Gymnasium it gets {there.score.mean / score.mean:.1%} of its return here.")
+    if there.env.ignored:
+        console.print(f"Gymnasium has no option {', '.join(there.env.ignored)}: it was played as it is.")
+
+
+def _numbers(score: Any) -> tuple[str, ...]:
+    return tuple(f"{x:.2f}" for x in (score.mean, score.standard_error, score.minimum, score.maximum))
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ").capitalize()

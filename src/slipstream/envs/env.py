@@ -209,6 +209,10 @@ class Env:
     groups: tuple[Group, ...] = ()
     max_steps: int | None = None
     """After so many steps an episode is truncated. None: never."""
+    gymnasium_id: str | None = None
+    """The environment of Gymnasium that is the same task, if there is one: a policy fits both."""
+    gymnasium_kwargs: Mapping[str, Any] = {}
+    """The arguments that make it the same."""
 
     def reset(self, rng: Rng) -> Any:
         """The first state of an episode: a dataclass. A field named `step` is kept up to date by the system:

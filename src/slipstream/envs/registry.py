@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from slipstream.envs.env import Env
+from slipstream.envs.extras import robots_extra
 from slipstream.envs.worlds import Worlds
 
 NAMES = {
@@ -22,6 +23,16 @@ NAMES = {
     "mountain-car-continuous": "slipstream.envs.classic.mountain_car:MountainCarContinuous",
     "pendulum": "slipstream.envs.classic.pendulum:Pendulum",
     "acrobot": "slipstream.envs.classic.acrobot:Acrobot",
+    "humanoid": "slipstream.envs.locomotion.humanoid:Humanoid",
+    "humanoid-standup": "slipstream.envs.locomotion.humanoid_standup:HumanoidStandup",
+    "ant": "slipstream.envs.locomotion.ant:Ant",
+    "half-cheetah": "slipstream.envs.locomotion.half_cheetah:HalfCheetah",
+    "hopper": "slipstream.envs.locomotion.hopper:Hopper",
+    "walker2d": "slipstream.envs.locomotion.walker2d:Walker2d",
+    "swimmer": "slipstream.envs.locomotion.swimmer:Swimmer",
+    "reacher": "slipstream.envs.locomotion.reacher:Reacher",
+    "inverted-pendulum": "slipstream.envs.locomotion.inverted_pendulum:InvertedPendulum",
+    "inverted-double-pendulum": "slipstream.envs.locomotion.inverted_double_pendulum:InvertedDoublePendulum",
     "tag-gridworld": "slipstream.envs.tag.gridworld:TagGridworld",
     "tag-continuous": "slipstream.envs.tag.continuous:TagContinuous",
 }
@@ -40,14 +51,16 @@ def nearest_names(name: str, known: list[str]) -> str:
 def env_class(name: str) -> type[Env]:
     """The class behind a name."""
     if ".py:" in name:
-        return _class_in_file(name)
+        with robots_extra():
+            return _class_in_file(name)
     if name not in NAMES:
         raise UnknownEnvironment(
             f"Unknown environment {name!r}: {nearest_names(name, list(NAMES))} "
             "A world of your own is named path/to/file.py:Class."
         )
     module, _, attribute = NAMES[name].partition(":")
-    return getattr(importlib.import_module(module), attribute)
+    with robots_extra():
+        return getattr(importlib.import_module(module), attribute)
 
 
 def _class_in_file(name: str) -> type[Env]:
@@ -75,12 +88,22 @@ def _class_in_file(name: str) -> type[Env]:
 
 
 def env_options(name: str) -> dict[str, inspect.Parameter]:
-    """The options of a world: the parameters of its `__init__`."""
-    init = env_class(name).__init__
-    if init is object.__init__:
-        return {}
-    parameters = list(inspect.signature(init).parameters.values())[1:]
-    return {p.name: p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+    """The options of a world: the parameters of its `__init__`.
+
+    If that takes `**others`, they are the keyword-only parameters of the class it derives from.
+    """
+    options: dict[str, inspect.Parameter] = {}
+    kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    for base in env_class(name).__mro__:
+        init = vars(base).get("__init__")
+        if init is None or base is object:
+            continue
+        parameters = list(inspect.signature(init).parameters.values())[1:]
+        options |= {p.name: p for p in parameters if p.kind in kinds and p.name not in options}
+        if all(p.kind is not p.VAR_KEYWORD for p in parameters):
+            break
+        kinds = (inspect.Parameter.KEYWORD_ONLY,)
+    return options
 
 
 def make_env(name: str, **options: Any) -> Env:

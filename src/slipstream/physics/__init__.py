@@ -20,6 +20,7 @@ from slipstream.physics.kinematics import (
     pose,
 )
 from slipstream.physics.loading import load
+from slipstream.physics.measure import constraint_forces
 from slipstream.physics.model import Model
 from slipstream.physics.step import Parameters, State, is_bad, make_state, step
 from slipstream.physics.terrain import Terrain, make_terrain, surface
@@ -40,6 +41,7 @@ __all__ = [
     "body_rotation",
     "body_velocity",
     "centre_of_mass",
+    "constraint_forces",
     "geom_distance",
     "is_bad",
     "load",

@@ -33,6 +33,8 @@ class Evaluation:
     length: float
     length_standard_error: float
     groups: dict[str, GroupScore]
+    report: dict[str, float]
+    """Means of what the world itself reports at the end of an episode (`Env.report`)."""
 
     def to_json(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
@@ -57,6 +59,7 @@ def evaluate(policies: Policies, states: States, worlds: Worlds, *, explore: boo
     playing = np.ones(worlds.num_worlds, bool)
     length = np.zeros(worlds.num_worlds, np.int64)
     returns = {g.name: np.zeros(worlds.num_worlds) for g in worlds.groups}
+    reports = _Reports(worlds)
     key = jax.random.key(seed)
     for step in range(worlds.env.max_steps or DEFAULT_LIMIT):
         if explore:
@@ -68,19 +71,46 @@ def evaluate(policies: Policies, states: States, worlds: Worlds, *, explore: boo
             reward = to_numpy(store.reward[g.name].array).reshape(worlds.num_worlds, g.size).mean(axis=1)
             returns[g.name] += np.where(playing, reward, 0.0)
         length += playing
-        playing &= ~worlds.at_start()
+        ended = playing & worlds.at_start()
+        reports.note(ended)
+        playing &= ~ended
         if not playing.any():
             break
     return Evaluation(
         episodes=worlds.num_worlds,
         length=float(length.mean()),
-        length_standard_error=_standard_error(length),
-        groups={
-            name: GroupScore(float(r.mean()), _standard_error(r), float(r.min()), float(r.max()))
-            for name, r in returns.items()
-        },
+        length_standard_error=standard_error(length),
+        groups={name: group_score(r) for name, r in returns.items()},
+        report=reports.means(~playing),
     )
 
 
-def _standard_error(values: np.ndarray) -> float:
+class _Reports:
+    """What the worlds report of their first episode: how much their sums over episodes have grown when it ends."""
+
+    def __init__(self, worlds: Worlds):
+        self.worlds = worlds
+        self.before = {n: a for n, a in worlds.engine.clock_arrays().items() if n.startswith("report_sum/")}
+        self.first = {n: np.zeros(worlds.num_worlds) for n in self.before}
+
+    def note(self, ended: np.ndarray) -> None:
+        """Keep the reports of the worlds whose first episode has just ended."""
+        if not ended.any() or not self.before:
+            return
+        for name, sums in self.worlds.engine.clock_arrays(*self.before).items():
+            self.first[name][ended] = (sums - self.before[name])[ended]
+
+    def means(self, which: np.ndarray) -> dict[str, float]:
+        """By name, over the given worlds."""
+        if not which.any():
+            return {}
+        return {n.partition("/")[2]: float(values[which].mean()) for n, values in self.first.items()}
+
+
+def group_score(returns: np.ndarray) -> GroupScore:
+    """Mean, error and range of the returns of some episodes, `[episodes]`."""
+    return GroupScore(float(returns.mean()), standard_error(returns), float(returns.min()), float(returns.max()))
+
+
+def standard_error(values: np.ndarray) -> float:
     return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("nan")

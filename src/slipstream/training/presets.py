@@ -25,12 +25,46 @@ class Preset:
 
 DEFAULT = Preset()
 
+ROBOT = Preset(
+    num_worlds=2048,
+    rollout_length=16,
+    total_steps=30_000_000,
+    ppo=PPOConfig(
+        learning_rate=3e-4,
+        target_kl=0.01,
+        epochs=4,
+        minibatches=8,
+        discount=0.99,
+        trace=0.95,
+        reward_scale=0.1,
+        hidden=(128, 128),
+        activation="swish",
+        initial_log_std=-0.7,
+    ),
+)
+"""For robots with many joints."""
+
 PRESETS = {
     "cartpole": Preset(
         num_worlds=128,
         rollout_length=32,
         total_steps=500_000,
         ppo=PPOConfig(learning_rate=3e-3, epochs=10, minibatches=4, discount=0.98, trace=0.9),
+    ),
+    **dict.fromkeys(
+        (
+            "humanoid",
+            "humanoid-standup",
+            "ant",
+            "half-cheetah",
+            "hopper",
+            "walker2d",
+            "swimmer",
+            "reacher",
+            "inverted-pendulum",
+            "inverted-double-pendulum",
+        ),
+        ROBOT,
     ),
     "mountain-car-continuous": Preset(ppo=PPOConfig(initial_log_std=0.5, discount=0.999)),
     "pendulum": Preset(

@@ -30,6 +30,7 @@ class Acrobot(Env):
     """Swing the tip of a two-link arm above a line by a motor in its elbow."""
 
     max_steps = 500
+    gymnasium_id = "Acrobot-v1"
     groups = (Group("arm", observation=Box(6), action=Discrete(3)),)
 
     def reset(self, rng):

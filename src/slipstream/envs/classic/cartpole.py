@@ -32,6 +32,7 @@ class CartPole(Env):
     """Keep a pole upright on a cart (Barto, Sutton and Anderson 1983)."""
 
     max_steps = 500
+    gymnasium_id = "CartPole-v1"
     groups = (Group("cart", observation=Box(4), action=Discrete(2)),)
 
     def reset(self, rng):

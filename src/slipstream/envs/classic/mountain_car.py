@@ -37,6 +37,7 @@ class MountainCar(Env):
     """Swing an underpowered car out of a valley, by pushing left, not at all, or right."""
 
     max_steps = 200
+    gymnasium_id = "MountainCar-v0"
     groups = (Group("car", observation=Box(2), action=Discrete(3)),)
 
     def reset(self, rng):
@@ -56,6 +57,7 @@ class MountainCarContinuous(Env):
     """Swing an underpowered car out of a valley with as little force as possible."""
 
     max_steps = 999
+    gymnasium_id = "MountainCarContinuous-v0"
     groups = (Group("car", observation=Box(2), action=Box(1, -1.0, 1.0)),)
 
     def reset(self, rng):

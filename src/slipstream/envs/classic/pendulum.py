@@ -31,6 +31,7 @@ class Pendulum(Env):
     """Swing a pendulum up and hold it there, with a motor too weak to lift it."""
 
     max_steps = 200
+    gymnasium_id = "Pendulum-v1"
     groups = (Group("pendulum", observation=Box(3), action=Box(1, -MAX_TORQUE, MAX_TORQUE)),)
 
     def reset(self, rng):

@@ -1,0 +1,54 @@
+"""`slipstream video`: a film of a robot."""
+
+from __future__ import annotations
+
+import json as json_module
+from dataclasses import dataclass
+from pathlib import Path
+
+import tyro
+
+
+@dataclass(frozen=True)
+class Video:
+    """Play an episode with the policy of a run and film it, with MuJoCo's renderer and without a screen."""
+
+    run: tyro.conf.Positional[str]
+    """Directory of the run."""
+    out: str | None = None
+    """The file to write, .gif or .mp4; by default video.gif in the run's directory."""
+    steps: int | None = None
+    """Stop after so many steps; by default at the end of the episode."""
+    seed: int = 1_000_003
+    """Randomness of the world."""
+    checkpoint: str = "best"
+    """Which weights: best, latest, or a checkpoint's name."""
+    width: int = 480
+    """Of the film, in pixels."""
+    height: int = 320
+    """Of the film, in pixels."""
+    json: bool = False
+    """Print which file was written as JSON."""
+
+
+def run(options: Video) -> int:
+    from slipstream.training.video import choose_renderer, record_episode, render, write_film
+
+    choose_renderer()
+    from slipstream.envs.registry import make
+    from slipstream.runs.directory import RunDirectory
+    from slipstream.training.config import TrainConfig
+    from slipstream.training.loading import load_policies
+
+    if options.width < 16 or options.height < 16:
+        raise ValueError(f"A film must be at least 16 x 16 pixels, got {options.width} x {options.height}.")
+    directory = RunDirectory.open(options.run)
+    config = TrainConfig.from_json(directory.config())
+    policies, states = load_policies(directory, options.checkpoint)
+    worlds = make(config.env, 1, options.seed, **dict(config.env_options))
+    qpos = record_episode(policies, states, worlds, options.steps)
+    file = Path(options.out) if options.out else Path(options.run) / "video.gif"
+    write_film(render(worlds.env, qpos, options.width, options.height), file)
+    result = {"file": str(file), "steps": len(qpos) - 1}
+    print(json_module.dumps(result) if options.json else f"Wrote {file} ({len(qpos) - 1} steps)")
+    return 0

@@ -1,0 +1,1 @@
+"""Robots that walk, run, swim and balance, on Slipstream's own physics."""

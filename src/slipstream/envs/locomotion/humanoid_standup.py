@@ -1,0 +1,59 @@
+"""Gymnasium's HumanoidStandup-v5."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from slipstream.envs.locomotion.robot import Robot, squares
+
+
+class HumanoidStandup(Robot):
+    """Stand up from lying on the back.
+
+    Gymnasium's HumanoidStandup-v5 without the inertias, velocities and forces of all bodies in the observation
+    (its `include_..._in_observation=False`). Its impact cost is left out: the physics does not report the
+    contact wrenches it is made of. Gymnasium caps it at 10, a twentieth of the reward of a step when standing.
+    """
+
+    name = "humanoid"
+    gymnasium_id = "HumanoidStandup-v5"
+    gymnasium_kwargs = {
+        "include_cinert_in_observation": False,
+        "include_cvel_in_observation": False,
+        "include_qfrc_actuator_in_observation": False,
+        "include_cfrc_ext_in_observation": False,
+    }
+
+    def __init__(
+        self,
+        xml_file: str = "humanoidstandup.xml",
+        frame_skip: int = 5,
+        ctrl_cost_weight: float = 0.1,
+        reset_noise_scale: float = 1e-2,
+        exclude_current_positions_from_observation: bool = True,
+        **robot: Any,
+    ):
+        self.ctrl_cost_weight, self.reset_noise_scale = ctrl_cost_weight, reset_noise_scale
+        self.hidden_positions = 2 if exclude_current_positions_from_observation else 0
+        super().__init__(xml_file, frame_skip, **robot)
+
+    def reset(self, rng):
+        scale = self.reset_noise_scale
+        return self.start_state(self.noisy_positions(rng, scale), self.noisy_velocities(rng, scale), rng)
+
+    def step(self, state, action, rng):
+        after = self.simulate(state, action, rng)
+        return after, self.height_reward(after) - self.control_cost(action) + 1.0, False
+
+    def observe(self, state):
+        return (*state.qpos[self.hidden_positions :], *state.qvel)
+
+    def report(self, state):
+        return {"final_height": state.qpos[2]}
+
+    def height_reward(self, state):
+        """The height of the torso over a physics step: the speed with which it would have got there in one."""
+        return state.qpos[2] / self.model.options.timestep
+
+    def control_cost(self, action):
+        return self.ctrl_cost_weight * squares(action)

@@ -1,0 +1,186 @@
+"""What all robots share: a model from an MJCF file, a noisy start, and a control step of physics."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import drjit as dr
+
+from slipstream import physics
+from slipstream.envs.env import Env, Float, Group, Int
+from slipstream.envs.extras import ExtraMissing
+from slipstream.envs.locomotion.randomisation import Randomisation, Variation
+from slipstream.random import Rng
+from slipstream.spaces import Box
+
+
+@dataclass
+class State:
+    """A robot in every world."""
+
+    qpos: tuple[Float, ...]
+    """MuJoCo's coordinates, nq of them."""
+    qvel: tuple[Float, ...]
+    """Velocities, nv."""
+    qacc: tuple[Float, ...]
+    """Accelerations of the last step, nv: where the constraint solver starts."""
+    start: Float
+    """Where the episode began, along x."""
+    step: Int
+    drawn: tuple[Float, ...] = ()
+    """What this episode's robot differs by (with domain randomisation)."""
+    past: tuple[Float, ...] = ()
+    """Earlier actions that are still to be carried out, the newest first (with latency)."""
+
+
+class Robot(Env):
+    """A robot from an MJCF file: subclass it, and write `reset`, `step` and `observe` with what is here.
+
+    Options of the task are parameters of the subclass's `__init__`; its `**robot` are the options below.
+    """
+
+    max_steps = 1000
+    name: ClassVar[str] = "robot"
+    """Of the group of agents (of one)."""
+
+    def __init__(
+        self,
+        xml_file: str,
+        frame_skip: int,
+        *,
+        integrator: str | None = None,
+        self_contacts: int = 6,
+        random_mass: float = 0.0,
+        random_friction: float = 0.0,
+        random_strength: float = 0.0,
+        random_latency: int = 0,
+        random_push: float = 0.0,
+        push_interval: float = 3.0,
+    ):
+        """Args:
+        xml_file: a path, or the name of one of Gymnasium's assets.
+        frame_skip: physics steps per control step.
+        integrator: `euler`, `rk4` or `implicitfast`; None: what the file says.
+        self_contacts: how many contacts a robot can have with itself at once; further ones are left out.
+            0: its parts pass through each other.
+        random_mass: see `Randomisation` for this and the following.
+        """
+        if frame_skip < 1:
+            raise ValueError(f"frame_skip must be at least 1, got {frame_skip}.")
+        self.random = Randomisation(
+            random_mass, random_friction, random_strength, random_latency, random_push, push_interval
+        )
+        self.model = load_model(xml_file, integrator, self_contacts)
+        self.frame_skip = frame_skip
+        self.time_step = self.model.options.timestep * frame_skip
+        ranges = [actuator.ctrl_range for actuator in self.model.actuators]
+        action = Box(self.model.nu, *(tuple(bounds) for bounds in zip(*ranges)))
+        self.groups = (Group(self.name, observation=Box(self._count_features()), action=action),)
+
+    def _count_features(self) -> int:
+        """The size of the observation: that of a robot in its default pose."""
+        zeros = (0.0,) * self.model.nv
+        return len(self.observe(self.start_state(self.model.qpos0, zeros)))
+
+    # For `reset`.
+
+    def start_state(self, qpos: Sequence[Any], qvel: Sequence[Any], rng: Rng | None = None) -> State:
+        """The first state of an episode, from its coordinates and velocities."""
+        drawn = () if rng is None else self.random.draw(self.model, rng)
+        past = (0.0,) * (self.random.latency * self.model.nu)
+        state = State(tuple(qpos), tuple(qvel), (0.0,) * self.model.nv, 0.0, 0, drawn, past)
+        return replace(state, start=self.place(state))
+
+    def noisy_positions(self, rng: Rng, scale: float) -> list[Any]:
+        """The default pose, with every coordinate up to `scale` off."""
+        return [q + rng.uniform(-scale, scale) for q in self.model.qpos0]
+
+    def noisy_velocities(self, rng: Rng, scale: float, *, normal: bool = False) -> list[Any]:
+        """Small velocities: uniform, or normally distributed."""
+        draw = (lambda: rng.normal(0.0, scale)) if normal else (lambda: rng.uniform(-scale, scale))
+        return [draw() for _ in range(self.model.nv)]
+
+    # For `step`.
+
+    def simulate(self, state: Any, action: tuple, rng: Rng) -> Any:
+        """The state after one control step of physics."""
+        zero = 0.0 * state.qvel[0]
+        before = physics.State(list(state.qpos), list(state.qvel), list(state.qacc), [], zero)
+        after = physics.step(
+            self.model,
+            before,
+            self.drive(state, action),
+            substeps=self.frame_skip,
+            pushes=self.random.pushes(self.model, rng, self.time_step),
+            parameters=self.variation(state).parameters,
+        )
+        past = (*action, *state.past)[: len(state.past)]
+        return replace(state, qpos=tuple(after.qpos), qvel=tuple(after.qvel), qacc=tuple(after.qacc), past=past)
+
+    def variation(self, state: State) -> Variation:
+        """How this episode's robot differs from the model."""
+        return Variation.of(self.random, self.model, state.drawn)
+
+    def drive(self, state: State, action: tuple) -> tuple:
+        """What the motors are told when a policy chooses `action`: nu scalars."""
+        return self.variation(state).drive(action, state.past)
+
+    def place(self, state: State) -> Any:
+        """Where the robot is along x: its first coordinate, unless a robot says otherwise."""
+        return state.qpos[0]
+
+    def speed(self, before: State, after: State) -> Any:
+        """Mean velocity along x during a step, in m/s."""
+        return (self.place(after) - self.place(before)) / self.time_step
+
+    # For `report`.
+
+    def episode_speed(self, state: State) -> Any:
+        """Mean velocity along x since the episode began, in m/s."""
+        steps = dr.maximum(state.step, 1) * 1.0
+        return (self.place(state) - state.start) / (steps * self.time_step)
+
+
+def load_model(xml_file: str, integrator: str | None, self_contacts: int) -> physics.Model:
+    """The model of an MJCF file, or of one of Gymnasium's assets by its name."""
+    path = Path(xml_file).expanduser()
+    if not path.is_file():
+        path = gymnasium_assets() / xml_file
+    if not path.is_file():
+        known = ", ".join(sorted(p.name for p in gymnasium_assets().glob("*.xml")))
+        raise ValueError(f"There is no model file {xml_file!r}, and it is none of Gymnasium's assets: {known}.")
+    return physics.load(str(path), integrator=integrator, self_contacts=self_contacts)  # type: ignore[arg-type]
+
+
+def gymnasium_assets() -> Path:
+    """Where the installed Gymnasium keeps its robots."""
+    spec = importlib.util.find_spec("gymnasium")
+    if spec is None or spec.origin is None:
+        raise ExtraMissing("gymnasium")
+    return Path(spec.origin).parent / "envs" / "mujoco" / "assets"
+
+
+# Terms that several robots share.
+
+
+def squares(values: Sequence[Any]) -> Any:
+    """The sum of squares."""
+    total: Any = 0.0
+    for value in values:
+        total = total + value * value
+    return total
+
+
+def within(value: Any, bounds: Sequence[float]) -> Any:
+    """Whether low < value < high."""
+    low, high = bounds
+    return (low < value) & (value < high)
+
+
+def negated(flag: Any) -> Any:
+    """The opposite of a flag, of a plain one too."""
+    return dr.select(flag, False, True)

@@ -1,0 +1,115 @@
+"""Films of robots: an episode of ours, drawn by MuJoCo's renderer."""
+
+# MuJoCo's Python package has no type stubs for its compiled part.
+# pyright: reportAttributeAccessIssue=false
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from slipstream.envs.worlds import Worlds
+from slipstream.training.evaluate import DEFAULT_LIMIT
+from slipstream.training.policies import Policies, States, store_views
+
+INSTALL_GL = "apt-get install libegl1 libgl1-mesa-dri"
+FRAMES_PER_SECOND = 30
+
+
+class VideoError(ValueError):
+    """A film cannot be made; the message says what is missing."""
+
+
+def choose_renderer() -> None:
+    """Render without a screen where there is none. MuJoCo decides when it is first imported."""
+    if sys.platform == "linux" and not os.environ.get("DISPLAY"):
+        os.environ.setdefault("MUJOCO_GL", "egl")
+
+
+def record_episode(policies: Policies, states: States, worlds: Worlds, max_steps: int | None = None) -> np.ndarray:
+    """The coordinates of a robot along an episode without exploration.
+
+    Args:
+        policies: who acts.
+        states: with which weights.
+        worlds: a single world of a robot.
+        max_steps: stop after so many steps.
+
+    Returns:
+        `[steps + 1, nq]`
+    """
+    if "qpos" not in worlds.state_fields or not hasattr(worlds.env, "model"):
+        raise VideoError(f"{type(worlds.env).__name__} is not a robot: there is nothing that MuJoCo could draw.")
+    worlds.reset()
+    store = worlds.new_store(1)
+    worlds.engine.observe(store, 0)
+    views = store_views(store)
+    qpos = [worlds.get_state()["qpos"][:, 0]]
+    limit = worlds.env.max_steps or DEFAULT_LIMIT
+    for _ in range(limit if max_steps is None else min(limit, max_steps)):
+        worlds.step_into(store, 0, jax.block_until_ready(policies.act_best(states, views)))
+        if worlds.at_start()[0]:
+            break
+        qpos.append(worlds.get_state()["qpos"][:, 0])
+    return np.stack(qpos)
+
+
+def render(env: Any, qpos: np.ndarray, width: int, height: int) -> list[np.ndarray]:
+    """Pictures of a robot, followed by the camera, at `FRAMES_PER_SECOND`.
+
+    Args:
+        env: a `Robot`.
+        qpos: `[steps, nq]`, one row per control step.
+        width: of the pictures, in pixels.
+        height: likewise.
+
+    Returns:
+        Pictures `[height, width, 3]`, bytes.
+    """
+    import mujoco
+
+    model = env.model.mujoco
+    model.vis.global_.offwidth = max(model.vis.global_.offwidth, width)
+    model.vis.global_.offheight = max(model.vis.global_.offheight, height)
+    try:
+        renderer = mujoco.Renderer(model, height, width)
+    except Exception as error:  # whatever the GL library at hand raises
+        raise VideoError(f"MuJoCo cannot render here ({error}). Install a software renderer: {INSTALL_GL}") from error
+    data = mujoco.MjData(model)
+    camera = mujoco.MjvCamera()
+    camera.type = mujoco.mjtCamera.mjCAMERA_TRACKING
+    camera.trackbodyid = next(i for i, body in enumerate(env.model.bodies) if body.link > 0)
+    camera.distance, camera.azimuth, camera.elevation = 4.0, 90.0, -15.0
+    frames = []
+    for moment in np.arange(0.0, len(qpos) * env.time_step, 1.0 / FRAMES_PER_SECOND):
+        data.qpos[:] = qpos[min(round(moment / env.time_step), len(qpos) - 1)]
+        mujoco.mj_forward(model, data)
+        renderer.update_scene(data, camera)
+        frames.append(renderer.render().copy())
+    renderer.close()
+    return frames
+
+
+def write_film(frames: list[np.ndarray], file: Path) -> None:
+    """Write pictures as a GIF or an MP4, by the suffix of the file."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    if file.suffix == ".gif":
+        from PIL import Image
+
+        pictures = [Image.fromarray(frame).quantize(128) for frame in frames]
+        rest, duration = pictures[1:], 1000 // FRAMES_PER_SECOND
+        pictures[0].save(file, save_all=True, append_images=rest, duration=duration, loop=0)
+    elif file.suffix == ".mp4":
+        try:
+            import imageio.v2 as imageio
+            import imageio_ffmpeg  # noqa: F401 (imageio writes MP4 with it)
+        except ModuleNotFoundError as error:
+            raise VideoError("MP4 needs an encoder: pip install imageio[ffmpeg] (or write a .gif).") from error
+        imageio.mimwrite(str(file), frames, fps=FRAMES_PER_SECOND)  # type: ignore[arg-type]
+    else:
+        raise VideoError(f"A film is a .gif or an .mp4 file, not {file.name!r}.")
