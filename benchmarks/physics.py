@@ -17,9 +17,8 @@ import os
 import subprocess
 import sys
 import time
-import venv
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,11 +28,13 @@ import mujoco
 import mujoco.batch
 import numpy as np
 
+from peer_environment import peer_python
 from slipstream import arrays, physics
 
 ROOT = Path(__file__).resolve().parent
 ASSETS = Path(gymnasium.__file__).parent / "envs" / "mujoco" / "assets"
-PEERS = ROOT.parent / ".venv-peers"
+MJX_HUMANOID = Path(mujoco.__file__).parent / "mjx" / "test_data" / "humanoid" / "humanoid.xml"
+"""MuJoCo's own humanoid, which comes with MJX."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,7 @@ class Robot:
 ROBOTS = {
     "humanoid": Robot("humanoid.xml", 5, 2, (1.0, 2.0)),
     "humanoid, floor only": Robot("humanoid.xml", 5, 2, (1.0, 2.0), self_collision=False),
+    "MuJoCo's humanoid": Robot(str(MJX_HUMANOID), 5, 2, (0.8, 3.0)),
     "ant": Robot("ant.xml", 5, 2, (0.2, 1.0)),
     "hopper": Robot("hopper.xml", 4, 1, (0.7, 3.0)),
     "walker2d": Robot("walker2d.xml", 4, 1, (0.8, 2.0)),
@@ -119,7 +121,8 @@ class Slipstream:
     def run(self, steps: int) -> None:
         for _ in range(steps):
             action = self.actions[self.count % len(self.actions)]
-            self.state, self.age = self.advance(self.state, self.age, self.starts, action)
+            with arrays.no_garbage_collection():
+                self.state, self.age = self.advance(self.state, self.age, self.starts, action)
             self.count += 1
         dr.eval(self.state.qpos)
         dr.sync_thread()
@@ -268,27 +271,11 @@ print(json.dumps({"steps_per_s": worlds * n / (time.perf_counter() - start), "fi
 """
 
 
-def install_peers() -> Path | None:
-    """A Python with Brax and MJX, or None with a message."""
-    python = PEERS / "bin" / "python"
-    if not python.exists():
-        venv.create(PEERS, with_pip=True)
-    probe = [str(python), "-c", "import brax, mujoco.mjx"]
-    if subprocess.run(probe, capture_output=True).returncode == 0:
-        return python
-    print("installing Brax and MJX ...", flush=True)
-    done = subprocess.run(
-        [str(python), "-m", "pip", "install", "-q", "brax", "mujoco-mjx"], capture_output=True, text=True
-    )
-    if done.returncode or subprocess.run(probe, capture_output=True).returncode:
-        print("Brax and MJX could not be installed here, so they are left out.", *done.stderr.splitlines()[-1:])
-        return None
-    return python
-
-
 def peers(worlds: int, timeout: float) -> list[dict]:
-    python = install_peers()
-    if python is None:
+    try:
+        python = peer_python("brax", "mujoco-mjx")
+    except subprocess.CalledProcessError:
+        print("Brax and MJX could not be installed here, so they are left out.")
         return []
     results = []
     for label, arguments in (
@@ -320,7 +307,6 @@ def peers(worlds: int, timeout: float) -> list[dict]:
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--robots", nargs="*", default=list(ROBOTS), help="which robots")
-    parser.add_argument("--xml", help="MuJoCo's own humanoid (found by itself once --peers has installed MJX)")
     parser.add_argument("--threads", type=int, nargs="*", default=[1, os.cpu_count() or 1])
     parser.add_argument("--worlds", type=int, default=4096)
     parser.add_argument("--rounds", type=int, default=3)
@@ -331,16 +317,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--json", type=Path, help="write the results there")
     options = parser.parse_args(arguments)
     robots = {name: ROBOTS[name] for name in options.robots}
-    xml = options.xml or next(
-        map(str, PEERS.glob("lib/*/site-packages/mujoco/mjx/test_data/humanoid/humanoid.xml")), None
-    )
-    if xml and options.robots:
-        robots["MuJoCo's humanoid"] = Robot(os.path.abspath(xml), 5, 2, (0.8, 3.0))
     results: dict[str, list] = {"table": []}
-    measure: Callable[..., dict] = compare
     for name, robot in robots.items():
         for threads in options.threads:
-            row = measure(name, robot, threads, options.worlds, options.rounds, options.seconds)
+            row = compare(name, robot, threads, options.worlds, options.rounds, options.seconds)
             results["table"].append(row)
             print_table([row])
     print()

@@ -25,7 +25,7 @@ from slipstream.runs.metrics import read_metrics
 
 ROOT = Path(__file__).resolve().parent.parent
 WORLD = {"num_taggers": 5, "num_runners": 100, "num_neighbors": 5}
-LEARN = PPOConfig(learning_rate=1e-3, hidden=(64, 64), epochs=4, minibatches=4, entropy_cost=0.003)
+LEARN = PPOConfig(learning_rate=1e-3, hidden=(64, 64), epochs=2, minibatches=8, entropy_cost=0.003)
 
 
 def play(folder: Path, seed: int, learner: str, opponent: str, steps: int, load: str | None) -> Path:
@@ -39,7 +39,7 @@ def play(folder: Path, seed: int, learner: str, opponent: str, steps: int, load:
         run=run,
         policies=policies,
         env_options=WORLD,
-        num_worlds=128,
+        num_worlds=64,
         rollout_length=25,
         total_steps=steps,
         seed=seed,
@@ -77,7 +77,7 @@ def draw(results: dict[str, list[list[tuple[float, float]]]], out: Path) -> None
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=400_000, help="environment steps of each run")
+    parser.add_argument("--steps", type=int, default=120_000, help="environment steps of each run")
     parser.add_argument("--folder", default="runs/tag-training", help="where the runs go")
     parser.add_argument("--out", default="docs/figures/tag_training", help="where the figures go, without suffix")
     arguments = parser.parse_args()

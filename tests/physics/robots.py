@@ -28,11 +28,21 @@ GYMNASIUM = (
 )
 
 
+MUJOCO_HUMANOID = "mujoco_humanoid"
+"""MuJoCo's own humanoid, which comes with MJX."""
+
+
+def robot_file(name: str) -> str:
+    if name == MUJOCO_HUMANOID:
+        return os.path.join(os.path.dirname(mujoco.__file__), "mjx", "test_data", "humanoid", "humanoid.xml")
+    return os.path.join(ASSETS, f"{name}.xml")
+
+
 def robot(name: str, integrator: mujoco.mjtIntegrator | None = mujoco.mjtIntegrator.mjINT_EULER) -> mujoco.MjModel:
-    """A Gymnasium robot whose constraints MuJoCo solves to convergence."""
+    """A robot whose constraints MuJoCo solves to convergence."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return converged(mujoco.MjModel.from_xml_path(os.path.join(ASSETS, f"{name}.xml")), integrator)
+        return converged(mujoco.MjModel.from_xml_path(robot_file(name)), integrator)
 
 
 def converged(m: mujoco.MjModel, integrator: mujoco.mjtIntegrator | None = None) -> mujoco.MjModel:

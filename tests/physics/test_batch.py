@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import drjit as dr
 import numpy as np
 import pytest
@@ -134,3 +136,18 @@ def test_parameters_are_inputs_of_the_recorded_step(hopper):
         heights.append(batch.get_state()[0][1, 0])
     assert batch.recordings == 1
     assert heights[1] > heights[0]
+
+
+def test_garbage_does_not_stop_a_recording(hopper):
+    """Arrays that wrap NumPy memory, in cycles that only the garbage collector can free."""
+    for _ in range(200):
+        cycle: list = [kind()(np.zeros(4, np.float32))]
+        cycle.append(cycle)
+    before = gc.get_threshold()
+    gc.set_threshold(1)
+    try:
+        batch = physics.Batch(hopper, 8)
+        batch.step(batch.controls(np.zeros((hopper.nu, 8))))
+    finally:
+        gc.set_threshold(*before)
+    assert np.isfinite(batch.get_state()[0]).all()

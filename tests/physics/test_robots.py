@@ -1,4 +1,4 @@
-"""Every Gymnasium robot, in states it gets into, against MuJoCo's C engine."""
+"""Every Gymnasium robot and MuJoCo's humanoid, in states it gets into, against MuJoCo's C engine."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from robots import (
     GYMNASIUM,
+    MUJOCO_HUMANOID,
     columns,
     kind,
     relative,
@@ -24,7 +25,7 @@ from slipstream.physics.kinematics import motion, pose
 STATES = 400
 
 
-@pytest.fixture(scope="module", params=GYMNASIUM)
+@pytest.fixture(scope="module", params=[*GYMNASIUM, MUJOCO_HUMANOID])
 def case(request):
     m = robot(request.param)
     return m, visited_states(m, STATES)
@@ -64,7 +65,7 @@ def test_constrained_step_in_float32(case):
     assert np.quantile(np.abs(qvel - states.next_qvel).max(-1), 0.99) < 2e-3
 
 
-@pytest.mark.parametrize("name", ["humanoid", "ant", "walker2d"])
+@pytest.mark.parametrize("name", ["humanoid", "ant", "walker2d", MUJOCO_HUMANOID])
 def test_constrained_step_in_float64_is_mujocos_to_rounding(name):
     m = robot(name)
     states = visited_states(m, 200, seed=1)

@@ -19,6 +19,16 @@ SETTINGS = {
 }
 
 
+@pytest.fixture(autouse=True, scope="module")
+def compile_quickly(request):
+    """Compile quickly rather than well; but not where training is long, or compared with another process."""
+    usual = any(name in request.module.__name__ for name in ("ladder", "interrupted"))
+    before = jax.config.read("jax_disable_most_optimizations")
+    jax.config.update("jax_disable_most_optimizations", not usual)
+    yield
+    jax.config.update("jax_disable_most_optimizations", before)
+
+
 @pytest.fixture
 def make_config():
     """`make_config(world, policies=..., **fields)`: a run of 4 worlds, 4 steps and 5 iterations."""

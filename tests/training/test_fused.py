@@ -5,11 +5,11 @@ import json
 import numpy as np
 import pytest
 
-from slipstream.runs.checkpoint import checkpoint_names, load_checkpoint
+from slipstream.runs.checkpoint import Checkpoint, checkpoint_names, load_checkpoint
 from slipstream.runs.directory import RunDirectory, RunError
 from slipstream.runs.metrics import read_metrics
 from slipstream.training.api import train
-from slipstream.training.fused import FusedTrainer
+from slipstream.training.fused import FusedTrainer, _save
 
 
 @pytest.mark.parametrize(("world", "group"), [("Walker", "walker"), ("Pull", "hand")])
@@ -32,8 +32,6 @@ def test_a_restored_run_goes_on_bit_for_bit(make_config, trained, same, tmp_path
     whole = trained(config, 5)
     first = trained(config, 2)
     run = RunDirectory.create(tmp_path / "run", config.to_json())
-    from slipstream.training.fused import _save
-
     _save(first, run)
     second = FusedTrainer(config)
     second.restore(load_checkpoint(run), "it")
@@ -101,8 +99,6 @@ def test_a_checkpoint_of_other_worlds_or_networks_does_not_fit(make_config, poli
     for missing in ("facts", "slot"):
         arrays = {n: a for n, a in checkpoint.arrays.items() if missing != "slot" or not n.startswith("slot/")}
         facts = {} if missing == "facts" else checkpoint.facts
-        from slipstream.runs.checkpoint import Checkpoint
-
         with pytest.raises(RunError, match="does not fit"):
             FusedTrainer(make_config()).restore(Checkpoint("step-0", 0, arrays, facts), "It")
 

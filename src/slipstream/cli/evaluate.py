@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_module
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -38,6 +37,7 @@ class Eval:
 
 
 def run(options: Eval) -> int:
+    from slipstream.cli.values import strict_json
     from slipstream.envs.registry import make
     from slipstream.runs.directory import RunDirectory
     from slipstream.training.config import TrainConfig
@@ -61,7 +61,7 @@ def run(options: Eval) -> int:
     here = evaluate(policies, states, worlds, explore=options.explore, seed=options.seed)
     if options.json:
         result = {"run": options.run, "env": config.env, **here.to_json()}
-        print(json_module.dumps(result | ({"gymnasium": there.to_json()} if there else {}), indent=2))
+        print(strict_json(result | ({"gymnasium": there.to_json()} if there else {})))
     elif there is None:
         _show(config.env, here)
     else:

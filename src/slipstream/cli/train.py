@@ -91,6 +91,8 @@ def _config(options: Train) -> Any:
             return TrainConfig.from_json(json_module.loads(file.read_text()))
         except OSError as error:
             raise ValueError(f"Could not read {file}: {error.strerror}.") from error
+        except ValueError as error:
+            raise ValueError(f"{file} is not a training configuration: {error}") from error
     if options.env is None:
         raise ValueError("Name a world to train in (see `slipstream envs`), or a run to --resume.")
     from slipstream.cli.values import parse_assignments
@@ -118,12 +120,12 @@ def _config(options: Train) -> Any:
 
 def _with_policies(config: Any, options: Train, settings: dict[str, Any]) -> Any:
     """The configuration with the policies that the options describe."""
-    from slipstream.cli.values import parse_assignments
+    from slipstream.cli.values import parse_pairs
     from slipstream.training.config import make_settings
 
     policies = dict(config.policies)
-    for name, groups in parse_assignments("--policy", options.policy).items():
-        members = tuple(str(groups).split(","))
+    for name, groups in parse_pairs("--policy", options.policy).items():
+        members = tuple(groups.split(","))
         template = next(iter(config.policies.values()))
         policies = {n: p for n, p in policies.items() if not set(p.groups) & set(members)}
         policies[name] = dataclasses.replace(template, groups=members)
@@ -139,15 +141,17 @@ def _with_policies(config: Any, options: Train, settings: dict[str, Any]) -> Any
         new = make_settings(old.algo, {setting: value}, old.settings)
         policies[policy] = dataclasses.replace(old, settings=new)
     for name in options.freeze:
-        policies[known(name)] = dataclasses.replace(policies[name], frozen=True)
-    for name, source in parse_assignments("--load", options.load).items():
-        policies[known(name)] = dataclasses.replace(policies[name], load=str(source))
+        policies[name] = dataclasses.replace(policies[known(name)], frozen=True)
+    for name, source in parse_pairs("--load", options.load).items():
+        policies[name] = dataclasses.replace(policies[known(name)], load=source)
     return dataclasses.replace(config, policies=policies)
 
 
 def _report(result: Any, options: Train) -> None:
+    from slipstream.cli.values import strict_json
+
     if options.json:
-        print(json_module.dumps(dataclasses.asdict(result), indent=2))
+        print(strict_json(dataclasses.asdict(result)))
         return
     if options.quiet:
         return

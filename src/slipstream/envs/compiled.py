@@ -7,17 +7,15 @@ the next call's argument: evaluated, of full width, no array twice.
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from itertools import islice
+from collections.abc import Callable
 from typing import Any
 
 import drjit as dr
 import jax
 import numpy as np
 
-from slipstream.arrays import ArrayTypes, to_numpy
+from slipstream.arrays import ArrayTypes, no_garbage_collection, to_numpy
+from slipstream.envs.actions import clip_to, random_action
 from slipstream.envs.env import Env, Group, state_leaves, with_leaves
 from slipstream.envs.store import Buffer, GroupLayout, Store
 from slipstream.envs.transition import (
@@ -26,9 +24,9 @@ from slipstream.envs.transition import (
     Outcome,
     RulesError,
     action_mask,
+    active_agents,
     advance,
     begin,
-    by_group,
     observe,
 )
 from slipstream.random import ACTION
@@ -94,7 +92,7 @@ class CompiledWorlds:
 
     def _layouts(self) -> list[GroupLayout]:
         state = self._state(self.leaves)
-        active = by_group(self.env, self.env.active(state))
+        active = active_agents(self.env, state)
         masks = action_mask(self.env, state) or {}
         return [
             GroupLayout(g, active is not None and g.name in active, len(masks.get(g.name, ()))) for g in self.env.groups
@@ -174,7 +172,7 @@ class CompiledWorlds:
         zero = dr.opaque(self.types.Int, 0)
         arguments = (self.leaves, self.clock, given, arrays, numbers, zero)
         try:
-            with _without_garbage_collection():
+            with no_garbage_collection():
                 self.leaves, self.clock, _ = self._recorded[key](*arguments)
         except RuntimeError as error:
             # What the rules raised while they were traced says more than that a trace failed.
@@ -269,7 +267,7 @@ class CompiledWorlds:
     def observe(self, store: Store, slot: int) -> None:
         """Write the observation of the current state (and who is active, and masks) into a slot."""
         state = self._state(self.leaves)
-        active = by_group(self.env, self.env.active(state)) or {}
+        active = active_agents(self.env, state) or {}
         masks = action_mask(self.env, state) or {}
         for name, features in observe(self.env, state).items():
             self._put(store.observation[name], slot, features, self._lanes(name))
@@ -323,61 +321,6 @@ class CompiledWorlds:
             array = array_type(np.ascontiguousarray(values).astype(dtype)) + dr.opaque(array_type, 0)
         dr.eval(array)
         return array
-
-
-@contextmanager
-def _without_garbage_collection() -> Iterator[None]:
-    """Dr.Jit aborts the process when an array over NumPy's or JAX's memory is let go while a function is recorded,
-    and Python's collector may do so at any moment (discarded worlds are cyclic garbage)."""
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collecting:
-            gc.enable()
-
-
-def random_action(env: Env, rng: Any, masks: dict[str, list[Any]]) -> dict[str, Any]:
-    """Uniformly random actions of every group, of those that are allowed, as `Env.step` expects them."""
-    action = {}
-    for group in env.groups:
-        draw = rng.of(group.name)
-        if isinstance(group.action, Box):
-            lows, highs = random_bounds(group.action)
-            action[group.name] = tuple(draw.uniform(float(a), float(b)) for a, b in zip(lows, highs))
-        else:
-            mask = iter(masks.get(group.name, ()))
-            parts = tuple(_random_choice(draw, list(islice(mask, n)), n) for n in group.action.choices)
-            action[group.name] = parts[0] if isinstance(group.action, Discrete) else parts
-    return action
-
-
-def _random_choice(draw: Any, allowed: list[Any], n: int) -> Any:
-    """One of `n` choices, each allowed one equally likely (`allowed`: a flag for each, or empty for all)."""
-    if not allowed:
-        return draw.integer(n)
-    count = sum(dr.select(flag, 1, 0) for flag in allowed)
-    rank = dr.floor(draw.uniform() * count)
-    chosen, before = draw.integer(1), 0
-    for i, flag in enumerate(allowed):
-        chosen = dr.select(flag & (rank == before), i, chosen)
-        before = before + dr.select(flag, 1, 0)
-    return chosen
-
-
-def random_bounds(space: Box) -> tuple[np.ndarray, np.ndarray]:
-    """Where random actions are drawn from: the bounds, and -1 or 1 in place of an infinite one."""
-    lows = np.where(np.isfinite(space.lows), space.lows, -1.0)
-    highs = np.where(np.isfinite(space.highs), space.highs, 1.0)
-    return lows, highs
-
-
-def clip_to(space: Box, parts: list[Any]) -> list[Any]:
-    """Action components within their bounds."""
-    if not space.bounded:
-        return parts
-    return [dr.clip(p, float(a), float(b)) for p, a, b in zip(parts, space.lows, space.highs)]
 
 
 def _distinct(array: Any, zero: Any) -> Any:

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from slipstream.arrays import ArrayTypes
-from slipstream.envs.compiled import CLOCK_GROUPS, CLOCK_SCALARS, clip_to
+from slipstream.envs.actions import clip_to
+from slipstream.envs.compiled import CLOCK_GROUPS, CLOCK_SCALARS
 from slipstream.envs.env import Env, state_leaves, with_leaves
-from slipstream.envs.transition import Clock, Here, Outcome, action_mask, advance, begin, by_group, observe
+from slipstream.envs.transition import Clock, Here, Outcome, action_mask, active_agents, advance, begin, observe
 from slipstream.spaces import Box, Discrete
 
 
@@ -113,7 +114,7 @@ class ScalarWorlds:
         for state in self.states:
             features = observe(self.env, state)
             row = {f"observation/{g.name}": self._features(features[g.name], g.size) for g in self.env.groups}
-            row |= self._choice_row(by_group(self.env, self.env.active(state)), action_mask(self.env, state))
+            row |= self._choice_row(active_agents(self.env, state), action_mask(self.env, state))
             for name, value in row.items():
                 rows.setdefault(name, []).append(value)
         return {name: np.concatenate(parts, axis=-1) for name, parts in rows.items()}

@@ -124,7 +124,7 @@ def advance(here: Here, age: Any, state: Any, clock: Clock, action: Any) -> Outc
 def _advance(here: Here, age: Any, state: Any, clock: Clock, action: Any) -> Outcome:
     env = here.env
     step = clock.step + 1
-    was_active = by_group(env, env.active(state))
+    was_active = active_agents(env, state)
     result = env.step(_with_step(state, step), action, here.rng(age, STEP))
     if not isinstance(result, tuple) or len(result) != 3:
         raise RulesError(f"{type(env).__name__}.step must return (state, reward, terminated).")
@@ -150,10 +150,10 @@ def _advance(here: Here, age: Any, state: Any, clock: Clock, action: Any) -> Out
     final = {g.name: _choose(g.spread(sound), final[g.name], [0.0] * g.observation.size) for g in env.groups}
     now = _select_state(env, done, first, after)
 
-    active = by_group(env, env.active(now))
+    active = active_agents(env, now)
     mask = action_mask(env, now)
     report = env.report(after)
-    left = None if was_active is None else by_group(env, env.active(after))
+    left = None if was_active is None else active_agents(env, after)
     return Outcome(
         state=now,
         clock=lambda: _tick(env, clock, step, begun, reward, done, sound, report),
@@ -194,6 +194,17 @@ def observe(env: Env, state: Any) -> dict[str, list[Any]]:
                 f"which declares Box({group.observation.size}); return a tuple of so many features."
             )
     return {name: list(features) for name, features in observed.items()}
+
+
+def active_agents(env: Env, state: Any) -> PerGroup | None:
+    """Who is in the game, by group; None if the world does not say."""
+    active = by_group(env, env.active(state))
+    if active is not None and (missing := [g.name for g in env.groups if g.name not in active]):
+        raise RulesError(
+            f"{type(env).__name__}.active says nothing of group {', '.join(missing)}: give every group a flag "
+            "(True for all that never leave)."
+        )
+    return active
 
 
 def action_mask(env: Env, state: Any) -> dict[str, list[Any]] | None:

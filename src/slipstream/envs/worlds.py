@@ -12,11 +12,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from slipstream.arrays import array_types
-from slipstream.envs.compiled import CompiledWorlds, random_bounds
+from slipstream.envs.actions import check_action, sample_action
+from slipstream.envs.compiled import CompiledWorlds
 from slipstream.envs.env import Env, Group
 from slipstream.envs.scalar import ScalarWorlds
 from slipstream.envs.store import Store
-from slipstream.spaces import Box, Discrete, Space
+from slipstream.spaces import Box, Space
 
 
 class Step(NamedTuple):
@@ -209,7 +210,9 @@ class Worlds:
         self._samples += 1
         masks = self.action_mask()
         keys = jax.random.split(key, len(self.groups))
-        sampled = {g.name: _sample(k, g, self.lanes(g.name), masks.get(g.name)) for k, g in zip(keys, self.groups)}
+        sampled = {
+            g.name: sample_action(k, g, self.lanes(g.name), masks.get(g.name)) for k, g in zip(keys, self.groups)
+        }
         return self.env.bare(sampled)
 
     # State.
@@ -329,7 +332,7 @@ class Worlds:
             actions = {names[0]: actions}
         if set(actions) != set(names):
             raise ValueError(f"Actions must be given for the groups {names}, got {sorted(actions)}.")
-        return {g.name: _check_action(g, actions[g.name], self.lanes(g.name)) for g in self.groups}
+        return {g.name: check_action(g, actions[g.name], self.lanes(g.name)) for g in self.groups}
 
 
 def _check_groups(env: Env) -> None:
@@ -340,48 +343,3 @@ def _check_groups(env: Env) -> None:
         raise ValueError(f"Group names must differ, got {names}.")
     if env.max_steps is not None and env.max_steps < 1:
         raise ValueError(f"max_steps must be positive or None, got {env.max_steps}.")
-
-
-def _check_action(group: Group, action: Any, lanes: int) -> jax.Array:
-    """The action as `[components, lanes]` of the right type, or an error that names what is wrong with it."""
-    array = jnp.asarray(action)
-    shape = (group.action.size, lanes)
-    if array.shape == (lanes,) and group.action.size == 1:
-        array = array[None]
-    if array.shape != shape:
-        raise ValueError(
-            f"Actions of group {group.name!r} must have shape {list(shape)} (components, lanes), "
-            f"got {list(array.shape)}."
-        )
-    if isinstance(group.action, Box):
-        if not jnp.issubdtype(array.dtype, jnp.floating):
-            raise ValueError(f"Actions of group {group.name!r} must be real numbers, got {array.dtype}.")
-        if not bool(jnp.isfinite(array).all()):
-            lane = int(jnp.argmin(jnp.isfinite(array).all(axis=0)))
-            raise ValueError(f"Actions of group {group.name!r} are not finite (first in lane {lane}).")
-        return array.astype(jnp.float32)
-    if not jnp.issubdtype(array.dtype, jnp.integer):
-        raise ValueError(f"Actions of group {group.name!r} must be whole numbers, got {array.dtype}.")
-    limits = jnp.asarray(group.action.choices)[:, None]
-    wrong = (array < 0) | (array >= limits)
-    if bool(wrong.any()):
-        component, lane = (int(i) for i in np.argwhere(np.asarray(wrong))[0])
-        raise ValueError(
-            f"Action {int(array[component, lane])} of group {group.name!r} (component {component}, lane {lane}) "
-            f"is out of range: choose from 0 .. {group.action.choices[component] - 1}."
-        )
-    return array.astype(jnp.int32)
-
-
-def _sample(key: jax.Array, group: Group, lanes: int, mask: jax.Array | None) -> jax.Array:
-    space = group.action
-    if isinstance(space, Box):
-        lows, highs = (jnp.asarray(b, jnp.float32)[:, None] for b in random_bounds(space))
-        return jax.random.uniform(key, (space.size, lanes), minval=lows, maxval=highs)
-    rows, start = [], 0
-    for component, n in zip(jax.random.split(key, space.size), space.choices):
-        allowed = jnp.ones((n, lanes), bool) if mask is None else mask[start : start + n]
-        rows.append(jax.random.categorical(component, jnp.where(allowed, 0.0, -jnp.inf), axis=0))
-        start += n
-    actions = jnp.stack(rows).astype(jnp.int32)
-    return actions[0] if isinstance(space, Discrete) else actions

@@ -90,7 +90,8 @@ class Batch:
         Args:
             ctrl: from `controls`, or nu Dr.Jit arrays.
         """
-        self.state, self.resets = self._advance(self.state, list(ctrl), self.parameters, self.resets)
+        with arrays.no_garbage_collection():
+            self.state, self.resets = self._advance(self.state, list(ctrl), self.parameters, self.resets)
 
     def _advance_traced(self, state: State, ctrl: list[Any], parameters: Parameters, resets: Any) -> tuple[State, Any]:
         new = step(self.model, state, ctrl, substeps=self.substeps, parameters=parameters)

@@ -61,17 +61,22 @@ def save_checkpoint(
         temporary.mkdir()
         data = serialize_arrays({k: np.asarray(v, order="C") for k, v in arrays.items()})
         _write_synced(temporary / ARRAYS, data)
-        manifest = {"step": step, "sha256": hashlib.sha256(data).hexdigest(), "score": score, "facts": facts}
+        manifest = {
+            "number": 1 + max((_number(run, n) or 0 for n in checkpoint_names(run)), default=0),
+            "step": step,
+            "sha256": hashlib.sha256(data).hexdigest(),
+            "score": score,
+            "facts": facts,
+        }
         _write_synced(temporary / MANIFEST, json.dumps(manifest, indent=2).encode())
-        if target.exists():
-            shutil.rmtree(target)
+        _remove(target)
         temporary.rename(target)
     except OSError as error:
         shutil.rmtree(temporary, ignore_errors=True)
         raise RunError(
             f"Could not write checkpoint {target}: {error.strerror}. Earlier checkpoints are untouched."
         ) from error
-    if score is not None and np.isfinite(score) and score > _best_score(run):
+    if score is not None and np.isfinite(score) and score > best_score(run):
         write_atomically(run.checkpoints / BEST, json.dumps({"name": name, "score": score}) + "\n")
     _drop_old(run, keep)
     return target
@@ -84,26 +89,55 @@ def _write_synced(path: Path, data: bytes) -> None:
         os.fsync(file.fileno())
 
 
+def _remove(folder: Path) -> None:
+    """Take a checkpoint away as a whole: a process killed meanwhile leaves no half of it under its name."""
+    if folder.exists():
+        hidden = folder.with_name(f".{folder.name}.{os.getpid()}.old")
+        folder.rename(hidden)
+        shutil.rmtree(hidden)
+
+
 def _best(run: RunDirectory) -> dict[str, Any] | None:
     file = run.checkpoints / BEST
-    return json.loads(file.read_text()) if file.exists() else None
+    if not file.exists():
+        return None
+    try:
+        best = json.loads(file.read_text())
+        return {"name": str(best["name"]), "score": float(best["score"])}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RunError(f"{file} is damaged: {error}. Remove it to go on without knowing the best.") from error
 
 
-def _best_score(run: RunDirectory) -> float:
+def best_score(run: RunDirectory) -> float:
+    """Of the best checkpoint so far; minus infinity if there is none."""
     best = _best(run)
     return -float("inf") if best is None else best["score"]
 
 
 def checkpoint_names(run: RunDirectory) -> list[str]:
-    """Complete checkpoints, oldest first."""
-    return sorted(p.name for p in run.checkpoints.glob("step-*") if (p / MANIFEST).exists())
+    """Complete checkpoints in the order they were written: not that of steps, if a run went back to an earlier one.
+
+    Those that do not say come last, so that damage to the latest one is not passed over.
+    """
+    names = sorted(p.name for p in run.checkpoints.glob("step-*") if (p / MANIFEST).exists())
+    numbers = {name: _number(run, name) for name in names}
+    return sorted(names, key=lambda name: (numbers[name] is None, numbers[name] or 0))
+
+
+def _number(run: RunDirectory, name: str) -> int | None:
+    """The how manieth checkpoint of the run this is."""
+    try:
+        return int(json.loads((run.checkpoints / name / MANIFEST).read_text())["number"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def _drop_old(run: RunDirectory, keep: int) -> None:
     best = _best(run)
-    for name in checkpoint_names(run)[:-keep]:
+    sound = [name for name in checkpoint_names(run) if _number(run, name) is not None]
+    for name in sound[:-keep]:
         if best is None or name != best["name"]:
-            shutil.rmtree(run.checkpoints / name)
+            _remove(run.checkpoints / name)
 
 
 def load_checkpoint(run: RunDirectory, which: str = "latest") -> Checkpoint:
@@ -131,5 +165,5 @@ def load_checkpoint(run: RunDirectory, which: str = "latest") -> Checkpoint:
         if hashlib.sha256(data).hexdigest() != manifest["sha256"]:
             raise RunError(f"Checkpoint {folder} is damaged: its checksum does not match.{hint}")
         return Checkpoint(name, manifest["step"], parse_arrays(data), manifest["facts"])
-    except (OSError, ValueError, KeyError, SafetensorError) as error:
+    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
         raise RunError(f"Checkpoint {folder} is damaged or not Slipstream's: {error}.{hint}") from error

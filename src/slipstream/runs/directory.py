@@ -82,15 +82,17 @@ class RunDirectory:
             raise RunError(f"{self.path} is not a run directory: it has no {CONFIG}.") from None
         except ValueError as error:
             raise RunError(f"{file} is damaged: {error}.") from error
-        if config.get("format") != FORMAT:
-            raise RunError(
-                f"{self.path} has run format {config.get('format')!r}; this version of Slipstream reads {FORMAT}."
-            )
+        version = config.get("format") if isinstance(config, dict) else None
+        if version != FORMAT:
+            raise RunError(f"{self.path} has run format {version!r}; this version of Slipstream reads {FORMAT}.")
         return config
 
     def claim(self) -> None:
         """Take the run for this process, until it ends."""
-        self._lock = (self.path / LOCK).open("a+")
+        try:
+            self._lock = (self.path / LOCK).open("a+")
+        except OSError as error:
+            raise RunError(f"Could not claim {self.path}: {error.strerror}.") from error
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -109,8 +111,11 @@ class RunDirectory:
 
     def log(self, message: str) -> None:
         """Add a line with the time to the run's log."""
-        with (self.path / LOG).open("a") as file:
-            file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')}  {message}\n")
+        try:
+            with (self.path / LOG).open("a") as file:
+                file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')}  {message}\n")
+        except OSError as error:
+            raise RunError(f"Could not write {self.path / LOG}: {error.strerror}.") from error
 
     @property
     def metrics_file(self) -> Path:

@@ -71,7 +71,7 @@ class TrainConfig:
     keep_checkpoints: int = 3
     """How many of the newest checkpoints to keep, beside the best."""
     evaluate_every: int | None = None
-    """Iterations between two evaluations without exploration; None: only where `stop_at_return` asks for them."""
+    """Iterations between two evaluations without exploration; None: never, or every 4 with `stop_at_return`."""
     evaluate_episodes: int = 100
     stop_at_return: float | None = None
     """End when an evaluation's mean return of the first policy reaches this."""
@@ -104,13 +104,25 @@ class TrainConfig:
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> TrainConfig:
+        if not isinstance(data, Mapping) or not isinstance(data.get("policies", {}), Mapping):
+            raise ValueError("A configuration is an object, and so are its policies.")
         data = {k: v for k, v in data.items() if k != "format"}
-        policies = {name: _policy_from_json(p) for name, p in data.pop("policies", {}).items()}
+        policies = {name: _policy_from_json(name, p) for name, p in data.pop("policies", {}).items()}
         _check_names("training setting", data, TrainConfig)
+        if "env" not in data:
+            raise ValueError("A configuration must name its env.")
+        for name, kind in (("env", str), ("seed", int), ("env_options", dict)):
+            if name in data and type(data[name]) is not kind:
+                raise ValueError(f"{name} must be {kind.__name__}, got {data[name]!r}.")
+        for name in ("report_every", "checkpoint_every", "stop_at_return", "evaluate_every"):
+            if not isinstance(data.get(name), int | float | None) or isinstance(data.get(name), bool):
+                raise ValueError(f"{name} must be a number, got {data[name]!r}.")
         return TrainConfig(policies=policies, **data)
 
 
-def _policy_from_json(data: Mapping[str, Any]) -> PolicyConfig:
+def _policy_from_json(name: str, data: Mapping[str, Any]) -> PolicyConfig:
+    if not isinstance(data, Mapping) or not isinstance(data.get("groups"), list | tuple):
+        raise ValueError(f"Policy {name!r} must be an object with a list of groups, got {data!r}.")
     _check_names("policy setting", data, PolicyConfig)
     algo = data.get("algo", "ppo")
     settings = make_settings(algo, data.get("settings", {}))
@@ -139,7 +151,11 @@ def _convert(name: str, value: Any, hint: Any) -> Any:
     if value is None and type(None) in options:
         return None
     if typing.get_origin(options[0]) is tuple:
-        return tuple(value) if isinstance(value, list | tuple) else (value,)
+        items = tuple(value) if isinstance(value, list | tuple) else (value,)
+        element = typing.get_args(options[0])[0]
+        if any(type(item) is not element for item in items):
+            raise ValueError(f"{name} must be a list of {element.__name__}, got {value!r}.")
+        return items
     kind = options[0]
     if kind is float and isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)

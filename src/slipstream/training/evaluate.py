@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from slipstream.arrays import to_numpy
 from slipstream.envs.worlds import Worlds
 from slipstream.training.policies import Policies, States, store_views
 
@@ -62,12 +63,12 @@ def evaluate(policies: Policies, states: States, worlds: Worlds, *, explore: boo
     key = jax.random.key(seed)
     for step in range(worlds.env.max_steps or DEFAULT_LIMIT):
         if explore:
-            _, actions = policies.act(states, views, 0, {}, key=jax.random.fold_in(key, step))
+            _, actions = policies.act(states, views, 0, {}, key=key, iteration=step)
         else:
             actions = policies.act_best(states, views)
         worlds.step_into(store, 0, jax.block_until_ready(actions))
         for g in worlds.groups:
-            reward = np.asarray(views["reward"][g.name][0]).reshape(worlds.num_worlds, g.size).mean(axis=1)
+            reward = to_numpy(store.reward[g.name].array).reshape(worlds.num_worlds, g.size).mean(axis=1)
             returns[g.name] += np.where(playing, reward, 0.0)
         length += playing
         ended = playing & worlds.at_start()

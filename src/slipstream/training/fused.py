@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from slipstream.envs.registry import make
-from slipstream.runs.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from slipstream.runs.checkpoint import Checkpoint, best_score, checkpoint_names, load_checkpoint, save_checkpoint
 from slipstream.runs.directory import RunDirectory, RunError
 from slipstream.runs.metrics import MetricsWriter, forget_after
 from slipstream.training.config import TrainConfig
@@ -23,6 +23,10 @@ from slipstream.training.saving import from_named_arrays, named_arrays, restore_
 
 EVALUATION_SEED = 1_000_003
 """Added to a run's seed for the worlds it is evaluated in."""
+
+
+GOAL_CHECK = 4
+"""Iterations between two evaluations of a run that has a goal and no other plan."""
 
 
 @dataclass
@@ -60,6 +64,8 @@ class Progress:
     seconds: float = 0.0
     returns: dict[str, float] = field(default_factory=dict)
     evaluation: Evaluation | None = None
+    evaluated_at: int | None = None
+    """The iteration of that evaluation."""
 
 
 class FusedTrainer:
@@ -70,17 +76,19 @@ class FusedTrainer:
         self.worlds = make(config.env, config.num_worlds, config.seed, config.backend, **dict(config.env_options))
         self.policies = Policies(self.worlds.env, config.policies)
         # XLA's own generator: drawing actions with JAX's default one takes longer than the network.
-        key = jax.random.key(config.seed & 0xFFFFFFFF, impl="rbg")
-        init_key, self.loop_key = jax.random.split(key)
+        init_key, self.key = jax.jit(lambda s: jax.random.split(jax.random.key(s, impl="rbg")))(
+            config.seed & 0xFFFFFFFF
+        )
         # JAX compiles anew for arrays that are not tied to a device, and those of the store are.
         self.states: States = _committed(initial_states(self.policies, key=init_key))
         self.store = self.worlds.new_store(config.rollout_length + 1)
         self.views = store_views(self.store)
-        self.extras = _committed(self.policies.empty_extras(config.rollout_length, config.num_worlds))
+        self.extras = self.policies.empty_extras(config.rollout_length, config.num_worlds)
         self.worlds.engine.observe(self.store, 0)
         self.timer = Timer()
         self.progress = Progress()
         self._judge: Any = None
+        self._judge_start: dict[str, np.ndarray] = {}
 
     @property
     def step(self) -> int:
@@ -92,18 +100,22 @@ class FusedTrainer:
 
     def iterate(self) -> dict[str, dict[str, jax.Array]]:
         """Roll out, learn, and leave the last observation where the next rollout begins."""
-        rollout_key, update_key = jax.random.split(jax.random.fold_in(self.loop_key, self.progress.iteration))
+        now = self.progress.iteration
         for slot in range(self.config.rollout_length):
             start = time.perf_counter()
-            self.extras, actions = self.policies.act(self.states, self.views, slot, self.extras, key=rollout_key)
+            self.extras, actions = self.policies.act(
+                self.states, self.views, slot, self.extras, key=self.key, iteration=now
+            )
             jax.block_until_ready(actions)
             acted = time.perf_counter()
             self.worlds.step_into(self.store, slot + 1, actions)
             self.timer.inference += acted - start
             self.timer.simulation += time.perf_counter() - acted
         start = time.perf_counter()
-        fraction = self.progress.iteration / self.config.iterations
-        self.states, metrics = self.policies.update(self.states, self.views, self.extras, fraction, key=update_key)
+        fraction = now / self.config.iterations
+        self.states, metrics = self.policies.update(
+            self.states, self.views, self.extras, fraction, key=self.key, iteration=now
+        )
         # The store's readers must have finished before the next rollout writes to it.
         jax.block_until_ready((self.states, metrics))
         self.timer.update += time.perf_counter() - start
@@ -116,6 +128,9 @@ class FusedTrainer:
         if self._judge is None:
             c = self.config
             self._judge = make(c.env, c.evaluate_episodes, c.seed + EVALUATION_SEED, c.backend, **dict(c.env_options))
+            self._judge_start = self._judge.save()
+        # Always the same episodes: evaluations can be compared, and a resumed run judges as it would have.
+        self._judge.restore(self._judge_start)
         return evaluate(self.policies, self.states, self._judge)
 
     # Checkpoints.
@@ -131,9 +146,14 @@ class FusedTrainer:
     def restore(self, checkpoint: Checkpoint, source: str) -> None:
         self.states = _committed(from_named_arrays(self.states, checkpoint.arrays, "policy", source))
         of = {kind: _with_prefix(checkpoint.arrays, kind) for kind in ("worlds/", "slot/")}
-        expected = self.worlds.save()
-        if set(expected) != set(of["worlds/"]) or any(expected[n].shape != a.shape for n, a in of["worlds/"].items()):
+        expected = {"worlds/": self.worlds.save(), "slot/": save_slot(self.store, 0)}
+        shapes = [
+            {k: {n: a.shape for n, a in arrays.items()} for k, arrays in kinds.items()} for kinds in (expected, of)
+        ]
+        if shapes[0] != shapes[1]:
             raise RunError(f"{source} does not fit: its worlds have another state.")
+        if missing := {"iteration", "seconds", "returns"} - set(checkpoint.facts):
+            raise RunError(f"{source} does not fit: it does not say its {', '.join(sorted(missing))}.")
         self.worlds.restore(of["worlds/"])
         restore_slot(self.store, 0, of["slot/"])
         self.progress.iteration = checkpoint.facts["iteration"]
@@ -156,23 +176,22 @@ def run_training(trainer: FusedTrainer, run: RunDirectory, display: Display, res
     earlier, began = progress.seconds, time.perf_counter()
     reported_at = saved_at = began
     reported_step = trainer.step
-    reached, report_now = False, False
+    reached = False
     with Interrupt() as interrupt, display:
         while not (trainer.done or reached or interrupt.requested):
             metrics = trainer.iterate()
             now = time.perf_counter()
             progress.seconds = earlier + now - began
-            if due := _evaluation_due(trainer):
-                progress.evaluation = trainer.evaluate()
-                reached = due == "goal" and _goal_reached(trainer)
-            report_now = now - reported_at >= config.report_every or trainer.done or reached or bool(due)
-            if report_now:
+            if evaluated := _evaluation_due(trainer):
+                progress.evaluation, progress.evaluated_at = trainer.evaluate(), progress.iteration
+                reached = _goal_reached(trainer)
+            if now - reported_at >= config.report_every or trainer.done or evaluated:
                 rate = (trainer.step - reported_step) / max(now - reported_at, 1e-9)
-                row = _row(trainer, metrics, rate, due is not None)
+                row = _row(trainer, metrics, rate, evaluated)
                 writer.write(row)
                 display.show(row)
                 reported_at, reported_step = now, trainer.step
-            if now - saved_at >= config.checkpoint_every:
+            if now - saved_at >= config.checkpoint_every or (evaluated and _beats(_score(trainer), best_score(run))):
                 _save(trainer, run)
                 saved_at = now
         _save(trainer, run)
@@ -182,19 +201,12 @@ def run_training(trainer: FusedTrainer, run: RunDirectory, display: Display, res
     return Result(str(run.path), trainer.step, progress.seconds, finished, progress.returns, progress.evaluation)
 
 
-def _evaluation_due(trainer: FusedTrainer) -> str | None:
-    """Why to evaluate now: by plan, or because the goal seems within reach."""
-    config, iteration = trainer.config, trainer.progress.iteration
-    if config.stop_at_return is not None:
-        statistics = trainer.worlds.episode_statistics
-        first = next(iter(trainer.policies.groups.values()))[0].name
-        recent = statistics.returns[first] if statistics.episodes else trainer.progress.returns.get(first)
-        # Exploration costs return: a policy that is half way there while exploring may be there without.
-        if recent is not None and recent >= config.stop_at_return - 0.5 * abs(config.stop_at_return):
-            return "goal"
-    if config.evaluate_every is not None and iteration % config.evaluate_every == 0:
-        return "plan"
-    return None
+def _evaluation_due(trainer: FusedTrainer) -> bool:
+    """Whether to evaluate now: a matter of the iteration alone, so that the same seed ends in the same place."""
+    every = trainer.config.evaluate_every
+    if every is None and trainer.config.stop_at_return is not None:
+        every = GOAL_CHECK
+    return every is not None and trainer.progress.iteration % every == 0
 
 
 def _goal_reached(trainer: FusedTrainer) -> bool:
@@ -230,17 +242,33 @@ def _row(trainer: FusedTrainer, metrics: dict, rate: float, evaluated: bool) -> 
 
 def _save(trainer: FusedTrainer, run: RunDirectory) -> None:
     arrays, facts = trainer.save()
+    save_checkpoint(run, trainer.step, arrays, facts, trainer.config.keep_checkpoints, _score(trainer))
+
+
+def _beats(score: float | None, best: float) -> bool:
+    return score is not None and score > best
+
+
+def _score(trainer: FusedTrainer) -> float | None:
+    """How good the policies are right now: by evaluation if the run has any, else by the last episodes.
+
+    With evaluations, weights that were not evaluated have no score.
+    """
+    config, progress = trainer.config, trainer.progress
     learner = (trainer.policies.learning or list(trainer.policies.groups))[0]
     first = trainer.policies.groups[learner][0].name
-    evaluation = trainer.progress.evaluation
-    score = evaluation.groups[first].mean if evaluation else trainer.progress.returns.get(first)
-    save_checkpoint(run, trainer.step, arrays, facts, trainer.config.keep_checkpoints, score)
+    if config.evaluate_every is None and config.stop_at_return is None:
+        return progress.returns.get(first)
+    if progress.evaluation is None or progress.evaluated_at != progress.iteration:
+        return None
+    return progress.evaluation.groups[first].mean
 
 
 def resume_trainer(run: RunDirectory, config: TrainConfig, which: str = "latest") -> FusedTrainer:
-    """A trainer that goes on where a checkpoint was written."""
-    checkpoint = load_checkpoint(run, which)
+    """A trainer that goes on where a checkpoint was written, or from the beginning if the run did not get to one."""
+    checkpoint = load_checkpoint(run, which) if which != "latest" or checkpoint_names(run) else None
     trainer = FusedTrainer(config)
-    trainer.restore(checkpoint, f"Checkpoint {checkpoint.name} of {run.path}")
+    if checkpoint is not None:
+        trainer.restore(checkpoint, f"Checkpoint {checkpoint.name} of {run.path}")
     forget_after(run, trainer.progress.iteration)
     return trainer

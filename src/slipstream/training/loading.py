@@ -53,7 +53,7 @@ class Policy:
                 f"Observations must be [{self.observation_space.size}, lanes] (features first), "
                 f"got {list(given.shape)}."
             )
-        mask = None if action_mask is None else jnp.asarray(action_mask, bool).reshape(-1, batch.shape[1])
+        mask = None if action_mask is None else self._checked_mask(action_mask, batch.shape[1])
         if explore:
             self._key, key = jax.random.split(self._key)
             action = self._sample(self.state, batch, mask, key)
@@ -61,6 +61,13 @@ class Policy:
             action = self._best(self.state, batch, mask)
         result = np.asarray(action[0] if isinstance(self.action_space, Discrete) else action)
         return result[..., 0] if single else result
+
+    def _checked_mask(self, given: Any, lanes: int) -> jax.Array:
+        mask = jnp.asarray(given, bool)
+        shape = (sum(getattr(self.action_space, "choices", ())), lanes)
+        if mask.shape != shape and not (lanes == 1 and mask.shape == shape[:1]):
+            raise ValueError(f"An action mask must be {list(shape)} (choices first), got {list(mask.shape)}.")
+        return mask.reshape(shape)
 
 
 def load(run: str, policy: str | None = None, checkpoint: str = "best") -> Policy:

@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from slipstream.algos.algo import Algorithm, Extras, Rollout
 from slipstream.arrays import keep_compiled_programs
@@ -51,16 +52,18 @@ class Policies:
             groups = self.groups[name]
             lanes = num_worlds * sum(g.size for g in groups)
             space = groups[0].action
-            kind = jnp.int32 if hasattr(space, "choices") else jnp.float32
-            extras[name] = Extras(jnp.zeros((steps, space.size, lanes), kind), jnp.zeros((steps, lanes)))
+            kind = np.int32 if hasattr(space, "choices") else np.float32
+            action, log_prob = np.zeros((steps, space.size, lanes), kind), np.zeros((steps, lanes), np.float32)
+            extras[name] = Extras(*jax.device_put((action, log_prob), jax.devices()[0]))
         return extras
 
     def _act_all(
-        self, states: States, views: Views, slot: jax.Array, extras: dict[str, Extras], key: jax.Array
+        self, states: States, views: Views, slot: int, extras: dict[str, Extras], key: jax.Array, iteration: int
     ) -> tuple[dict[str, Extras], dict[str, jax.Array]]:
         actions: dict[str, jax.Array] = {}
         kept = {}
-        keys = jax.random.split(jax.random.fold_in(key, slot), len(self.groups))
+        now = jax.random.fold_in(jax.random.fold_in(key, iteration), slot)
+        keys = jax.random.split(now, len(self.groups))
         for (name, groups), k in zip(self.groups.items(), keys):
             observation, mask = self._inputs(views, groups, slot)
             new = self.algorithms[name].act(states[name], observation, mask, key=k)
@@ -70,14 +73,23 @@ class Policies:
         return kept, actions
 
     def act(
-        self, states: States, views: Views, slot: int, extras: dict[str, Extras], *, key: jax.Array
+        self,
+        states: States,
+        views: Views,
+        slot: int,
+        extras: dict[str, Extras],
+        *,
+        key: jax.Array,
+        iteration: int = 0,
     ) -> tuple[dict[str, Extras], dict[str, jax.Array]]:
         """Choose every agent's action from what a slot of the store shows.
+
+        What is drawn depends on the key, the iteration and the slot, so one key serves a whole run.
 
         Returns:
             The extras with this slot's filled in (the given ones are used up), and the actions by group.
         """
-        return self._act(states, views, slot, extras, key)
+        return self._act(states, views, slot, extras, key, iteration)
 
     def _act_best_all(self, states: States, views: Views) -> dict[str, jax.Array]:
         actions: dict[str, jax.Array] = {}
@@ -89,10 +101,8 @@ class Policies:
 
     def _inputs(self, views: Views, groups: list[Group], slot: Any) -> tuple[jax.Array, jax.Array | None]:
         observation = _side_by_side([views["observation"][g.name][slot] for g in groups])
-        masks = views["action_mask"]
-        if groups[0].name not in masks:
-            return observation, None
-        return observation, _side_by_side([masks[g.name][slot] for g in groups])
+        masks = _masks(views, groups)
+        return observation, None if masks is None else _side_by_side([m[slot] for m in masks])
 
     def _deal(self, name: str, action: jax.Array) -> dict[str, jax.Array]:
         """Hand a policy's actions back to its groups."""
@@ -103,18 +113,27 @@ class Policies:
             start += worlds * g.size
         return dealt
 
-    def _update_all(self, states: States, views: Views, extras: dict[str, Extras], progress, key):
+    def _update_all(self, states: States, views: Views, extras: dict[str, Extras], progress, key, iteration):
         updated, metrics = dict(states), {}
+        steps = views["truncated"].shape[0] - 1  # one more than the last slot that actions were drawn for
+        key = jax.random.fold_in(jax.random.fold_in(key, iteration), steps)
         for name, k in zip(self.learning, jax.random.split(key, max(len(self.learning), 1))):
             rollout = self._rollout(name, views, extras[name])
             updated[name], metrics[name] = self.algorithms[name].update(states[name], rollout, progress, key=k)
         return updated, metrics
 
     def update(
-        self, states: States, views: Views, extras: dict[str, Extras], progress: float, *, key: jax.Array
+        self,
+        states: States,
+        views: Views,
+        extras: dict[str, Extras],
+        progress: float,
+        *,
+        key: jax.Array,
+        iteration: int = 0,
     ) -> tuple[States, dict[str, dict[str, jax.Array]]]:
         """Let every policy that learns learn from a full store."""
-        return self._update(states, views, extras, progress, key)
+        return self._update(states, views, extras, progress, key, iteration)
 
     def _rollout(self, name: str, views: Views, extras: Extras) -> Rollout:
         groups = self.groups[name]
@@ -133,7 +152,7 @@ class Policies:
                 ("truncated", lambda g: views["truncated"]),
             )
         }
-        active, masks = views["active"], views["action_mask"]
+        active, masks = views["active"], _masks(views, groups)
         return Rollout(
             observation=joined("observation", 0),
             action=extras.action,
@@ -143,8 +162,22 @@ class Policies:
             truncated=ended["truncated"],
             final_observation=joined("final_observation", 1),
             active=joined("active", 0) if groups[0].name in active else None,
-            action_mask=joined("action_mask", 0) if groups[0].name in masks else None,
+            action_mask=None if masks is None else _side_by_side(masks),
         )
+
+
+def _masks(views: Views, groups: list[Group]) -> list[jax.Array] | None:
+    """The action masks of groups that share a policy, `[slots, choices, lanes]` each; None if none of them has any."""
+    given = views["action_mask"]
+    if not any(g.name in given for g in groups):
+        return None
+    choices = next(given[g.name].shape[1] for g in groups if g.name in given)
+
+    def everything(g: Group) -> jax.Array:
+        slots, lanes = views["reward"][g.name].shape
+        return jnp.ones((slots, choices, lanes), bool)
+
+    return [given[g.name] if g.name in given else everything(g) for g in groups]
 
 
 def _side_by_side(parts: list[jax.Array]) -> jax.Array:

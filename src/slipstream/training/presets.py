@@ -46,10 +46,10 @@ ROBOT = Preset(
 
 PRESETS = {
     "cartpole": Preset(
-        num_worlds=256,
+        num_worlds=128,
         rollout_length=32,
-        total_steps=1_000_000,
-        ppo=PPOConfig(learning_rate=3e-3, epochs=6, minibatches=4, discount=0.98, trace=0.9),
+        total_steps=500_000,
+        ppo=PPOConfig(learning_rate=3e-3, epochs=10, minibatches=4, discount=0.98, trace=0.9),
     ),
     **dict.fromkeys(
         (
