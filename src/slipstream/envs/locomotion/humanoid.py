@@ -16,7 +16,7 @@ class Humanoid(Robot):
 
     Gymnasium's Humanoid-v5 without the inertias, velocities and forces of all bodies in the observation (its
     `include_..._in_observation=False`). Its contact cost is left out: the physics does not report the wrenches
-    it is made of. In Gymnasium it took 0.13 from a reward of 5.1 in the mean over a policy's first steps.
+    it is made of. In Gymnasium a barely trained policy pays 0.13 per step for it, of a reward of 5.1.
     """
 
     name = "humanoid"

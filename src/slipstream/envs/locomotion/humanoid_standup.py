@@ -12,7 +12,7 @@ class HumanoidStandup(Robot):
 
     Gymnasium's HumanoidStandup-v5 without the inertias, velocities and forces of all bodies in the observation
     (its `include_..._in_observation=False`). Its impact cost is left out: the physics does not report the
-    contact wrenches it is made of. Gymnasium caps it at 10, a twentieth of the reward of a step when standing.
+    contact wrenches it is made of. In Gymnasium random actions pay 0.14 per step for it, of a reward of 33.
     """
 
     name = "humanoid"
