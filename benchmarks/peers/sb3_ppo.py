@@ -17,12 +17,12 @@ from stable_baselines3.common.evaluation import evaluate_policy  # noqa: E402
 
 
 class StopAtGoal(BaseCallback):
-    """Evaluates once exploration earns enough, and stops at the goal. Time spent evaluating is not counted."""
+    """Evaluates once exploration earns enough, and stops at the goal. Only the last evaluation's time is counted."""
 
     def __init__(self, env, goal: float):
         super().__init__()
         self.env, self.goal = env, goal
-        self.evaluating = 0.0
+        self.evaluating = self.last_evaluation = 0.0
         self.reached = False
         self.score = float("nan")
 
@@ -35,7 +35,8 @@ class StopAtGoal(BaseCallback):
             return
         start = time.time()
         self.score, _ = evaluate_policy(self.model, self.env, n_eval_episodes=100, deterministic=True)
-        self.evaluating += time.time() - start
+        self.last_evaluation = time.time() - start
+        self.evaluating += self.last_evaluation
         self.reached = self.score >= self.goal
 
 
@@ -76,7 +77,7 @@ def main() -> None:
             {
                 "reached": bool(callback.reached),
                 "score": float(callback.score),
-                "total_seconds": ended - arguments.launched - callback.evaluating,
+                "total_seconds": ended - arguments.launched - callback.evaluating + callback.last_evaluation,
                 "training_seconds": training,
                 "steps": model.num_timesteps,
                 "steps_per_second": model.num_timesteps / training,
