@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -153,7 +155,21 @@ def load_model(xml_file: str, integrator: str | None, self_contacts: int) -> phy
     if not path.is_file():
         known = ", ".join(sorted(p.name for p in gymnasium_assets().glob("*.xml")))
         raise ValueError(f"There is no model file {xml_file!r}, and it is none of Gymnasium's assets: {known}.")
-    return physics.load(str(path), integrator=integrator, self_contacts=self_contacts)  # type: ignore[arg-type]
+    # What MuJoCo deprecates in Gymnasium's files is nothing a user could mend; about their own files they are told.
+    silent = path.parent == gymnasium_assets()
+    with _without_mujoco_warnings() if silent else nullcontext():
+        return physics.load(str(path), integrator=integrator, self_contacts=self_contacts)  # type: ignore[arg-type]
+
+
+@contextmanager
+def _without_mujoco_warnings() -> Iterator[None]:
+    engine: Any = importlib.import_module("mujoco")  # its own description leaves these functions out
+    before = engine.get_mju_user_warning()
+    engine.set_mju_user_warning(lambda message: None)
+    try:
+        yield
+    finally:
+        engine.set_mju_user_warning(before)
 
 
 def gymnasium_assets() -> Path:
