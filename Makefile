@@ -10,8 +10,8 @@ setup: .venv/.ready
 # Trains five taggers against a hundred runners, both learning, and draws their learning curves.
 demo: setup
 	rm -rf runs/demo
-	.venv/bin/slipstream train tag-continuous --run runs/demo --steps 600000 \
-		--option num_taggers=5 --option num_runners=100 --option tagging_distance=0.02
+	.venv/bin/slipstream train tag-continuous --run runs/demo --steps 64000 --worlds 64 \
+		--option num_taggers=5 --option num_runners=100 --option num_neighbors=5
 	.venv/bin/slipstream eval runs/demo
 	.venv/bin/slipstream plot runs/demo
 

@@ -45,6 +45,18 @@ ROBOT = Preset(
 """For robots with many joints."""
 
 PRESETS = {
+    "tag-continuous": Preset(
+        num_worlds=128,
+        rollout_length=25,
+        total_steps=500_000,
+        ppo=PPOConfig(learning_rate=1e-3, epochs=2, minibatches=8, entropy_cost=0.003),
+    ),
+    "tag-gridworld": Preset(
+        num_worlds=256,
+        rollout_length=25,
+        total_steps=1_000_000,
+        ppo=PPOConfig(learning_rate=1e-3, epochs=2, minibatches=8, entropy_cost=0.003),
+    ),
     "cartpole": Preset(
         num_worlds=128,
         rollout_length=32,
