@@ -7,10 +7,10 @@ setup: .venv/.ready
 .venv/.ready: pyproject.toml scripts/setup.sh
 	bash scripts/setup.sh
 
-# Trains five taggers against a hundred runners, both learning, and draws their learning curves.
+# Five taggers learn to catch a hundred runners who run at random; then their learning curve is drawn.
 demo: setup
 	rm -rf runs/demo
-	.venv/bin/slipstream train tag-continuous --run runs/demo --steps 64000 --worlds 64 \
+	.venv/bin/slipstream train tag-continuous --run runs/demo --steps 240000 --worlds 64 --freeze runner \
 		--option num_taggers=5 --option num_runners=100 --option num_neighbors=5
 	.venv/bin/slipstream eval runs/demo
 	.venv/bin/slipstream plot runs/demo
