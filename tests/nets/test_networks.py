@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from slipstream.nets.actor_critic import ActorCritic, count_parameters
+from slipstream.nets.actor_critic import ActorCritic
 from slipstream.nets.distributions import Categorical, Gaussian
 from slipstream.nets.mlp import ACTIVATIONS, MLP
 
@@ -60,9 +60,3 @@ def test_a_continuous_policy_has_a_deviation_that_does_not_depend_on_the_state()
 def test_other_keys_give_other_weights():
     a, b = (MLP(3, (8,), 2, "tanh", 1.0, key=jax.random.key(i)) for i in (1, 2))
     assert not np.allclose(a.layers[0].weight, b.layers[0].weight)
-
-
-def test_parameters_are_counted():
-    net = ActorCritic(3, Gaussian(2, (-1.0,) * 2, (1.0,) * 2), (8,), "tanh", 0.0, key=KEY)
-    policy, critic = 3 * 8 + 8 + 8 * 2 + 2, 3 * 8 + 8 + 8 + 1
-    assert count_parameters(net) == policy + critic + 2

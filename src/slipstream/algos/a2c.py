@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -13,11 +12,9 @@ from slipstream.algos.actor_critic import (
     ActorCriticConfig,
     Learner,
     Samples,
-    act,
-    act_best,
     descend,
     explained_variance,
-    init_learner,
+    make_actor_critic,
     prepare,
     scheduled,
     weighted_mean,
@@ -25,7 +22,6 @@ from slipstream.algos.actor_critic import (
 )
 from slipstream.algos.algo import Algorithm, Rollout
 from slipstream.nets.actor_critic import ActorCritic
-from slipstream.nets.distributions import distribution_for
 from slipstream.spaces import Space
 
 
@@ -43,14 +39,7 @@ def make_a2c(config: A2CConfig, action_space: Space) -> Algorithm:
     optimizer = optax.chain(
         optax.clip_by_global_norm(config.max_grad_norm), optax.scale_by_rms(config.rms_decay, eps=1e-5)
     )
-    distribution = distribution_for(action_space)
-    return Algorithm(
-        init=partial(init_learner, config, optimizer),
-        act=act,
-        act_best=act_best,
-        to_env=distribution.to_env,
-        update=partial(update, config, optimizer),
-    )
+    return make_actor_critic(config, optimizer, update, action_space)
 
 
 def loss(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -10,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from slipstream.algos.algo import Extras, Rollout
+from slipstream.algos.algo import Algorithm, Extras, Rollout
 from slipstream.algos.returns import generalized_advantage
 from slipstream.nets.actor_critic import ActorCritic
 from slipstream.nets.distributions import distribution_for
@@ -100,6 +102,22 @@ class Samples(eqx.Module):
             return blocks.reshape(*a.shape[:-1], -1)
 
         return jax.tree.map(pick, self)
+
+
+def make_actor_critic(
+    config: ActorCriticConfig,
+    optimizer: optax.GradientTransformation,
+    update: Callable[..., tuple[Learner, dict[str, jax.Array]]],
+    action_space: Space,
+) -> Algorithm:
+    """The record of an algorithm that differs from its siblings in its optimiser and its update alone."""
+    return Algorithm(
+        init=partial(init_learner, config, optimizer),
+        act=act,
+        act_best=act_best,
+        to_env=distribution_for(action_space).to_env,
+        update=partial(update, config, optimizer),
+    )
 
 
 def init_learner(

@@ -10,8 +10,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from slipstream.spaces import Box, Space
-
 
 class Extras(NamedTuple):
     """What acting leaves behind for learning."""
@@ -69,8 +67,3 @@ class Algorithm:
     act_best: Callable[..., jax.Array]
     to_env: Callable[[jax.Array], jax.Array]
     update: Callable[..., tuple[Any, dict[str, jax.Array]]]
-
-
-class Spaces(NamedTuple):
-    observation: Box
-    action: Space

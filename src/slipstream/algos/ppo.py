@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 
 import equinox as eqx
 import jax
@@ -14,11 +13,9 @@ from slipstream.algos.actor_critic import (
     ActorCriticConfig,
     Learner,
     Samples,
-    act,
-    act_best,
     descend,
     explained_variance,
-    init_learner,
+    make_actor_critic,
     prepare,
     scheduled,
     weighted_mean,
@@ -26,7 +23,6 @@ from slipstream.algos.actor_critic import (
 )
 from slipstream.algos.algo import Algorithm, Rollout
 from slipstream.nets.actor_critic import ActorCritic
-from slipstream.nets.distributions import distribution_for
 from slipstream.spaces import Space
 
 RATE_STEP, RATE_MIN, RATE_MAX = 1.5, 1e-5, 1e-2
@@ -57,14 +53,7 @@ class PPOConfig(ActorCriticConfig):
 
 def make_ppo(config: PPOConfig, action_space: Space) -> Algorithm:
     optimizer = optax.chain(optax.clip_by_global_norm(config.max_grad_norm), optax.scale_by_adam(eps=1e-5))
-    distribution = distribution_for(action_space)
-    return Algorithm(
-        init=partial(init_learner, config, optimizer),
-        act=act,
-        act_best=act_best,
-        to_env=distribution.to_env,
-        update=partial(update, config, optimizer),
-    )
+    return make_actor_critic(config, optimizer, update, action_space)
 
 
 def loss(

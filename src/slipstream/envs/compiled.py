@@ -14,7 +14,7 @@ import drjit as dr
 import jax
 import numpy as np
 
-from slipstream.arrays import ArrayTypes, no_garbage_collection, to_numpy
+from slipstream.arrays import ArrayTypes, from_jax, no_garbage_collection, to_numpy
 from slipstream.envs.actions import clip_to, random_action
 from slipstream.envs.env import Env, Group, state_leaves, with_leaves
 from slipstream.envs.store import Buffer, GroupLayout, Store
@@ -243,8 +243,7 @@ class CompiledWorlds:
     # Actions.
 
     def _as_drjit(self, group: Group, action: jax.Array) -> Any:
-        tensor = self.types.module.TensorXf if isinstance(group.action, Box) else self.types.module.TensorXi
-        return tensor(action).array
+        return from_jax(self.types.Float if isinstance(group.action, Box) else self.types.Int, action)
 
     def _split(self, given: list[Any]) -> Any:
         """The arguments of `Env.step` from flat `[components * lanes]` arrays."""

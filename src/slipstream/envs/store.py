@@ -9,6 +9,7 @@ Whoever writes a slot must have waited for the JAX computations that still read 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,7 +17,7 @@ import drjit as dr
 import jax
 import numpy as np
 
-from slipstream.arrays import ArrayTypes, shared_zeros
+from slipstream.arrays import ArrayTypes, shared_zeros, to_jax
 from slipstream.envs.env import Group
 
 
@@ -32,24 +33,18 @@ class GroupLayout:
 class Buffer:
     """A Dr.Jit array that kernels scatter into, and JAX's view of the same memory."""
 
-    def __init__(self, array_type: type, tensor_type: type, shape: tuple[int, ...]):
-        size = 1
-        for n in shape:
-            size *= n
+    def __init__(self, array_type: type, shape: tuple[int, ...]):
         self.shape = shape
-        self.array = shared_zeros(array_type, size)
-        self._tensor_type = tensor_type
+        self.array = shared_zeros(array_type, math.prod(shape))
 
     @cached_property
     def view(self) -> jax.Array:
-        dr.sync_thread()
-        return jax.dlpack.from_dlpack(self._tensor_type(self.array, self.shape))
+        return to_jax(self.array, self.shape)
 
     @property
     def only_slot(self) -> jax.Array:
         """The view without its slot axis, of a buffer with a single slot."""
-        dr.sync_thread()
-        return jax.dlpack.from_dlpack(self._tensor_type(self.array, self.shape[1:]))
+        return to_jax(self.array, self.shape[1:])
 
     def put(self, slot: int, values: np.ndarray) -> None:
         """Write a slot from the host."""
@@ -84,10 +79,10 @@ class Store:
         self._types = types
 
         def real(*shape: int) -> Buffer:
-            return Buffer(types.Float, types.module.TensorXf, (slots, *shape))
+            return Buffer(types.Float, (slots, *shape))
 
         def flag(*shape: int) -> Buffer:
-            return Buffer(types.Bool, types.module.TensorXb, (slots, *shape))
+            return Buffer(types.Bool, (slots, *shape))
 
         self.observation, self.final_observation = {}, {}
         self.reward, self.terminated, self.active, self.action_mask = {}, {}, {}, {}

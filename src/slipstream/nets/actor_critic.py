@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -48,7 +46,3 @@ class ActorCritic(eqx.Module):
     def value(self, x: jax.Array) -> jax.Array:
         """`[lanes]`"""
         return self.critic(x)[0]
-
-
-def count_parameters(tree: Any) -> int:
-    return sum(leaf.size for leaf in jax.tree.leaves(eqx.filter(tree, eqx.is_inexact_array)))
