@@ -76,3 +76,12 @@ def test_a_file_or_class_that_is_not_there_is_named(my_world):
         make(f"{my_world}:Yours")
     with pytest.raises(UnknownEnvironment, match="no world 'State'"):
         make(f"{my_world}:State")
+
+
+def test_a_world_without_all_its_rules_is_told_which_are_missing(tmp_path):
+    file = tmp_path / "half.py"
+    file.write_text(
+        "from slipstream import Env\n\n\nclass Half(Env):\n    def reset(self, rng):\n        return None\n"
+    )
+    with pytest.raises(ValueError, match="write its observe, step"):
+        make_env(f"{file}:Half")

@@ -309,8 +309,7 @@ class _Watched(Env):
     def __init__(self, env: Env):
         self._env = env
         self.groups, self.max_steps = env.groups, env.max_steps
-        self.observe, self.active = env.observe, env.active
-        self.action_mask, self.report = env.action_mask, env.report
+        self.active, self.action_mask, self.report = env.active, env.action_mask, env.report
         self.rewards: list[dict[str, Any]] = []
         self.drew = False
 
@@ -322,6 +321,9 @@ class _Watched(Env):
         state, reward, terminated = self._env.step(state, action, rng)
         self.rewards.append(dict(reward) if isinstance(reward, dict) else {self.groups[0].name: reward})
         return state, reward, terminated
+
+    def observe(self, state: Any) -> Any:
+        return self._env.observe(state)
 
 
 class _WatchedRng:

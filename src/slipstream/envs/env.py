@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -199,7 +200,7 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float | bool)
 
 
-class Env:
+class Env(ABC):
     """One world: subclass it, set `groups` (and `max_steps`), and write `reset`, `step` and `observe`.
 
     With a single group, actions, rewards and observations are bare values; with several they are dictionaries
@@ -214,21 +215,21 @@ class Env:
     gymnasium_kwargs: Mapping[str, Any] = {}
     """The arguments that make it the same."""
 
+    @abstractmethod
     def reset(self, rng: Rng) -> Any:
         """The first state of an episode: a dataclass. A field named `step` is kept up to date by the system:
         it is the number of steps taken in the episode (inside `step`, the one being taken included)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def step(self, state: Any, action: Any, rng: Rng) -> tuple[Any, Any, Any]:
         """The next state, the reward of each agent, and whether the episode has terminated (of the world).
 
         An action is an integer array (`Discrete`), or a tuple with an array for each component.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def observe(self, state: Any) -> Any:
         """The features of each agent's observation, as a sequence of arrays."""
-        raise NotImplementedError
 
     def active(self, state: Any) -> Any:
         """Which agents are still in the game (None: all, always). The others do not learn or count."""

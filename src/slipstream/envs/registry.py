@@ -113,7 +113,10 @@ def make_env(name: str, **options: Any) -> Env:
         if option not in known:
             hint = nearest_names(option, list(known)) if known else "it has none."
             raise ValueError(f"Unknown option {option!r} of {name}: {hint}")
-    return env_class(name)(**options)
+    chosen = env_class(name)
+    if missing := sorted(getattr(chosen, "__abstractmethods__", ())):
+        raise ValueError(f"{name} is not finished: write its {', '.join(missing)}.")
+    return chosen(**options)
 
 
 def make(name: str, num_worlds: int = 1024, seed: int = 0, backend: str = "auto", **env_options: Any) -> Worlds:
