@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from slipstream.cli.main import main
-from slipstream.envs.env import Env
 from slipstream.envs.registry import NAMES, env_class, make_env
 from slipstream.spaces import Box, Discrete
 from slipstream.training.api import train
@@ -43,7 +42,7 @@ def test_options_that_gymnasium_knows_are_handed_on():
 
 def test_a_world_without_a_counterpart_says_so():
     with pytest.raises(ValueError, match="gymnasium_id"):
-        match(Env(), {})
+        match(make_env("tag-continuous"), {})
     assert env_class("tag-continuous").gymnasium_id is None
 
 

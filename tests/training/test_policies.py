@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from slipstream.envs.env import Env, Group
+from slipstream.envs.classic.cartpole import CartPole
+from slipstream.envs.env import Group
 from slipstream.runs.checkpoint import save_checkpoint
 from slipstream.runs.directory import RunDirectory, RunError
 from slipstream.spaces import Box, Discrete
@@ -116,7 +117,7 @@ def test_every_group_has_exactly_one_policy(make_config, groups, message):
 
 
 def test_groups_with_other_spaces_cannot_share_a_policy():
-    class Uneven(Env):
+    class Uneven(CartPole):
         groups = (Group("left", Box(2), Discrete(2)), Group("right", Box(3), Discrete(2)))
 
     with pytest.raises(ValueError, match="Policy 'all' cannot serve both 'left' and 'right': their spaces differ"):
