@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from slipstream.algos.a2c import A2CConfig
 from slipstream.algos.actor_critic import ActorCriticConfig
@@ -16,6 +18,8 @@ class Preset:
     num_worlds: int = 1024
     rollout_length: int = 32
     total_steps: int = 5_000_000
+    evaluate_every: int | None = None
+    env_options: Mapping[str, Any] = field(default_factory=dict)
     ppo: PPOConfig = field(default_factory=PPOConfig)
     a2c: A2CConfig = field(default_factory=A2CConfig)
 
