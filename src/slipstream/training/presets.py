@@ -75,6 +75,8 @@ PRESETS = {
             "reacher",
             "inverted-pendulum",
             "inverted-double-pendulum",
+            "humanoid-run",
+            "ant-run",
         ),
         ROBOT,
     ),
