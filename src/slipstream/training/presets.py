@@ -79,6 +79,8 @@ PRESETS = {
             "reacher",
             "inverted-pendulum",
             "inverted-double-pendulum",
+            "humanoid-run",
+            "ant-run",
         ),
         ROBOT,
     ),
