@@ -221,6 +221,14 @@ def touches_ground(model: Model, where: Pose, geom: int, terrain: Terrain | None
     return reduce(or_, (contact.distance < contact.pair.margin for contact in contacts), False)
 
 
+def clearance(model: Model, where: Pose, terrain: Terrain | None = None) -> Scalar:
+    """The distance between a robot and the nearest thing that does not move, negative where they overlap."""
+    distances = [contact.distance for contact in external_contacts(model, where, terrain)]
+    if not distances:
+        raise ModelError("Nothing of the model collides with anything that is fixed.")
+    return reduce(sp.minimum, distances)
+
+
 def _terrain_contacts(model: Model, where: Pose, pair: Pair, terrain: Terrain | None) -> list[Contact]:
     if terrain is None:
         raise ModelError("This model stands on a height field: pass Parameters(terrain=make_terrain(...)).")

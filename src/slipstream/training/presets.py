@@ -80,6 +80,8 @@ PRESETS = {
             "inverted-pendulum",
             "inverted-double-pendulum",
             "humanoid-run",
+            "humanoid-flagrun",
+            "humanoid-flagrun-harder",
             "ant-run",
         ),
         ROBOT,

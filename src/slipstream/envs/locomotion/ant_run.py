@@ -19,6 +19,7 @@ class AntRun(Runner):
 
     def __init__(
         self,
+        *,
         xml_file: str = "ant.xml",
         frame_skip: int = 4,
         start_height: float = 0.55,
@@ -29,13 +30,13 @@ class AntRun(Runner):
         **runner: Any,
     ):
         super().__init__(
-            xml_file,
-            frame_skip,
-            start_height,
-            alive_height,
-            alive_reward,
-            energy_cost_weight,
-            effort_cost_weight,
+            xml_file=xml_file,
+            frame_skip=frame_skip,
+            start_height=start_height,
+            alive_height=alive_height,
+            alive_reward=alive_reward,
+            energy_cost_weight=energy_cost_weight,
+            effort_cost_weight=effort_cost_weight,
             **runner,
         )
 

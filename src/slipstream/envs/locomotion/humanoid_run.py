@@ -18,6 +18,7 @@ class HumanoidRun(Runner):
 
     def __init__(
         self,
+        *,
         xml_file: str = "humanoid.xml",
         frame_skip: int = 4,
         start_height: float = 1.3,
@@ -28,12 +29,12 @@ class HumanoidRun(Runner):
         **runner: Any,
     ):
         super().__init__(
-            xml_file,
-            frame_skip,
-            start_height,
-            alive_height,
-            alive_reward,
-            energy_cost_weight,
-            effort_cost_weight,
+            xml_file=xml_file,
+            frame_skip=frame_skip,
+            start_height=start_height,
+            alive_height=alive_height,
+            alive_reward=alive_reward,
+            energy_cost_weight=energy_cost_weight,
+            effort_cost_weight=effort_cost_weight,
             **runner,
         )

@@ -6,7 +6,6 @@ Reinforcement Learning", CoRL 2018. Every term of the reward is a method.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -52,6 +51,7 @@ class Runner(Robot):
 
     def __init__(
         self,
+        *,
         xml_file: str,
         frame_skip: int,
         start_height: float,
@@ -59,16 +59,17 @@ class Runner(Robot):
         alive_reward: float,
         energy_cost_weight: float,
         effort_cost_weight: float,
-        *,
         limit_cost_weight: float = 0.2,
         collision_cost_weight: float = 1.0,
         heading_reward_weight: float = 0.5,
         upright_reward_weight: float = 0.05,
+        integrator: str | None = "euler",
+        timestep: float | None = None,
         **robot: Any,
     ):
         """Args:
         xml_file: see `Robot`.
-        frame_skip: physics steps per control step (of 1/60 s).
+        frame_skip: physics steps per control step.
         start_height: of the torso when the robot stands.
         alive_height: below it the robot has fallen.
         alive_reward: what a step without falling earns.
@@ -78,13 +79,15 @@ class Runner(Robot):
         collision_cost_weight: for each two feet that touch.
         heading_reward_weight: for facing the target.
         upright_reward_weight: for an upright torso.
+        integrator: see `Robot`.
+        timestep: of a physics step, in seconds; None: such that a control step takes 1/60 s.
         """
         self.start_height, self.alive_height, self.alive_reward_weight = start_height, alive_height, alive_reward
         self.energy_cost_weight, self.effort_cost_weight = energy_cost_weight, effort_cost_weight
         self.limit_cost_weight, self.collision_cost_weight = limit_cost_weight, collision_cost_weight
         self.heading_reward_weight, self.upright_reward_weight = heading_reward_weight, upright_reward_weight
-        robot = {"integrator": "euler", "timestep": 1.0 / (CONTROL_RATE * max(frame_skip, 1)), **robot}
-        super().__init__(xml_file, frame_skip, **robot)
+        timestep = timestep or 1.0 / (CONTROL_RATE * max(frame_skip, 1))
+        super().__init__(xml_file, frame_skip, integrator=integrator, timestep=timestep, **robot)
         strengths = [abs(a.gear) * (a.ctrl_range[1] - a.ctrl_range[0]) for a in self.model.actuators]
         self.strengths = [s * len(strengths) / sum(strengths) for s in strengths]
         """How strong each motor is, relative to their mean."""
@@ -123,19 +126,31 @@ class Runner(Robot):
     # A step.
 
     def step(self, state, action, rng):
-        after = replace(self.simulate(state, action, rng), last=action)
+        after = self.move(state, action, rng)
         alive = self.is_alive(after)
-        reward = (
-            self.progress(state, after)
-            + self.alive_reward(alive)
-            + self.heading_reward(after)
-            + self.upright_reward(after)
-            - self.energy_cost(after)
-            - self.effort_cost(after)
-            - self.limit_cost(after)
-            - self.collision_cost(after)
-        )
-        return after, reward, negated(alive)
+        reward = sum(self.rewards(state, after, alive).values())
+        return self.retarget(after, rng), reward, negated(alive)
+
+    def move(self, state, action, rng):
+        """The state after a control step, the target being where it was."""
+        return replace(self.simulate(state, action, rng), last=action)
+
+    def retarget(self, state, rng):
+        """Where to run from now on: here, to where it was."""
+        return state
+
+    def rewards(self, before, after, alive) -> dict[str, Any]:
+        """What a step earns, and for what."""
+        return {
+            "progress": self.progress(before, after),
+            "alive": self.alive_reward(after, alive),
+            "heading": self.heading_reward(after),
+            "upright": self.upright_reward(after),
+            "energy": -self.energy_cost(after),
+            "effort": -self.effort_cost(after),
+            "limits": -self.limit_cost(after),
+            "collision": -self.collision_cost(after),
+        }
 
     def drive(self, state: State, action: tuple) -> tuple:
         """Torques in [-1, 1] of each motor's range."""
@@ -150,9 +165,9 @@ class Runner(Robot):
         then, now = self.to_target(before), self.to_target(replace(after, target=before.target))
         # The difference of the distances, without subtracting two large numbers.
         nearer = sum((a - b) * (a + b) for a, b in zip(then, now))
-        return nearer / ((_length(then) + _length(now)) * self.time_step)
+        return nearer / ((length(then) + length(now)) * self.time_step)
 
-    def alive_reward(self, alive):
+    def alive_reward(self, state, alive):
         return dr.select(alive, self.alive_reward_weight, -1.0)
 
     def heading_reward(self, state):
@@ -220,7 +235,11 @@ class Runner(Robot):
 
     def height(self, state):
         """Of the torso over the ground."""
-        return state.qpos[2]
+        return self.over_ground(state, state.qpos[:3])
+
+    def over_ground(self, state, place):
+        """The height of a place over the ground below it."""
+        return place[2]
 
     def torso_rotation(self, state):
         """The rotation matrix of the torso, as three rows."""
@@ -229,9 +248,9 @@ class Runner(Robot):
     def heading(self, state):
         """Sine and cosine of the direction the torso faces in the plane (0 and 1 where it faces up or down)."""
         (xx, _, _), (yx, _, _), _ = self.torso_rotation(state)
-        length = dr.sqrt(xx * xx + yx * yx)
-        steep = length < 1e-6
-        scale = 1.0 / dr.select(steep, 1.0, length)
+        flat = length((xx, yx))
+        steep = flat < 1e-6
+        scale = 1.0 / dr.select(steep, 1.0, flat)
         return dr.select(steep, 0.0, yx * scale), dr.select(steep, 1.0, xx * scale)
 
     def to_target(self, state):
@@ -240,7 +259,7 @@ class Runner(Robot):
     def target_direction(self, state):
         """The unit vector towards the target, in the plane."""
         x, y = self.to_target(state)
-        scale = 1.0 / dr.maximum(_length((x, y)), 1e-6)
+        scale = 1.0 / dr.maximum(length((x, y)), 1e-6)
         return x * scale, y * scale
 
     def joint_positions(self, state):
@@ -258,7 +277,8 @@ class Runner(Robot):
         return [dr.select(physics.touches_ground(self.model, where, geom), 1.0, 0.0) for geom in geoms]
 
 
-def _length(v: Sequence[Any]) -> Any:
+def length(v: Sequence[Any]) -> Any:
+    """Of a vector."""
     return dr.sqrt(squares(v))
 
 
@@ -270,9 +290,3 @@ def _turned(v: Sequence[Any], sin: Any, cos: Any) -> tuple:
     """A vector of the world, seen by someone who faces the direction (sin, cos)."""
     x, y, z = v
     return x * cos + y * sin, y * cos - x * sin, z
-
-
-def random_yaw(rng: Rng) -> tuple:
-    """The quaternion of a robot that stands upright and faces anywhere."""
-    sin, cos = dr.sincos(rng.uniform(-0.5 * math.pi, 0.5 * math.pi))
-    return cos, 0.0, 0.0, sin
