@@ -2,6 +2,7 @@
 
     .venv/bin/python benchmarks/robots.py                      # all of them, one after the other
     .venv/bin/python benchmarks/robots.py --robots humanoid    # three seeds of one
+    .venv/bin/python benchmarks/robots.py --at-once 2          # two runs at a time, each on a core of its own
 
 Every run is the plain command with its preset, timed from outside: starting, compiling, training, evaluating and
 saving included. Its best checkpoint then plays 20 episodes in Gymnasium's own, unmodified environment. Runs that are
@@ -12,10 +13,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import queue
 import statistics
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -36,15 +40,27 @@ WITHOUT_GYMNASIUM = {"humanoid-run": 5000}
 """Worlds that Gymnasium does not have; the goal is a return here."""
 
 
-def trained(robot: str, seed: int, folder: Path) -> Path:
-    """The run of a robot and a seed; trained now unless it is there."""
+def shares_of_cores(at_once: int) -> queue.Queue[set[int]]:
+    """The machine's cores, dealt to so many runs."""
+    cores, shares = sorted(os.sched_getaffinity(0)), queue.Queue()
+    if not 1 <= at_once <= len(cores):
+        raise SystemExit(f"--at-once must be 1 .. {len(cores)} on this machine, got {at_once}.")
+    for i in range(at_once):
+        shares.put(set(cores[i::at_once]))
+    return shares
+
+
+def train(robot: str, seed: int, folder: Path, shares: queue.Queue[set[int]]) -> None:
+    """Train a robot with a seed, unless that was done before."""
     run, took = folder / f"{robot}-{seed}", folder / f"{robot}-{seed}.seconds"
-    if not took.exists():
-        start = time.time()
-        command = [str(SLIPSTREAM), "train", robot, "--seed", str(seed), "--run", str(run)]
-        subprocess.run(command, check=True)
-        took.write_text(f"{time.time() - start:.1f}\n")
-    return run
+    if took.exists():
+        return
+    cores = shares.get()
+    start = time.time()
+    command = [str(SLIPSTREAM), "train", robot, "--seed", str(seed), "--run", str(run)]
+    subprocess.run(command, check=True, preexec_fn=lambda: os.sched_setaffinity(0, cores))
+    took.write_text(f"{time.time() - start:.1f} s on {len(cores)} cores\n")
+    shares.put(cores)
 
 
 def judged(robot: str, run: Path) -> dict[str, Any]:
@@ -56,18 +72,20 @@ def judged(robot: str, run: Path) -> dict[str, Any]:
 
 def measured(robot: str, seed: int, folder: Path) -> dict[str, Any]:
     """Everything worth telling about one run."""
-    run = trained(robot, seed, folder)
+    run = folder / f"{robot}-{seed}"
     result, rows = judged(robot, run), read_metrics(RunDirectory.open(run))
     (here,) = result["groups"].values()
     there = result.get("gymnasium")
     goal = {**GOALS, **WITHOUT_GYMNASIUM}[robot]
     curve = [(r["seconds"], r["step"], v) for r in rows for k, v in r.items() if k.startswith("evaluation/")]
     passed = {g: next((s for s, _, v in curve if v >= g), None) for g in sorted({goal, 5000})}
+    seconds, cores = run.with_suffix(".seconds").read_text().split(" s on ")
     shares = ("time/simulation", "time/inference", "time/update", "steps_per_second")
     return {
         "seed": seed,
         "command": f"slipstream train {robot} --seed {seed}",
-        "seconds": float(run.with_suffix(".seconds").read_text()),
+        "seconds": float(seconds),
+        "cores": int(cores.split()[0]),
         "steps": rows[-1]["step"],
         "here": here,
         "speed_here": result["report"].get("forward_speed"),
@@ -81,7 +99,18 @@ def measured(robot: str, seed: int, folder: Path) -> dict[str, Any]:
 
 
 def report(results: dict[str, list[dict[str, Any]]]) -> None:
-    columns = ("robot", "seed", "whole command", "steps", "here", "in Gymnasium", "lowest", "ratio", "speed there")
+    columns = (
+        "robot",
+        "seed",
+        "whole command",
+        "cores",
+        "steps",
+        "here",
+        "in Gymnasium",
+        "lowest",
+        "ratio",
+        "speed there",
+    )
     table = Table(*columns, title="Best checkpoint, 20 episodes without exploration")
     for robot, runs in results.items():
         for r in runs:
@@ -92,7 +121,9 @@ def report(results: dict[str, list[dict[str, Any]]]) -> None:
                 ratio = there["mean"] / r["here"]["mean"]
                 cells = [f"{there['mean']:,.0f}", f"{there['minimum']:,.0f}", f"{ratio:.0%}", f"{speed:.2f} m/s"]
             took = f"{r['seconds'] / 60:.1f} min"
-            table.add_row(robot, str(r["seed"]), took, f"{r['steps']:,}", f"{r['here']['mean']:,.0f}", *cells)
+            table.add_row(
+                robot, str(r["seed"]), took, str(r["cores"]), f"{r['steps']:,}", f"{r['here']['mean']:,.0f}", *cells
+            )
     Console().print(table)
 
 
@@ -123,15 +154,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--robots", nargs="+", choices=known, default=known)
     parser.add_argument("--seeds", type=int, help="how many seeds of each; by default 3 of humanoid and ant, else 1")
+    parser.add_argument("--at-once", type=int, default=1, help="how many runs at a time; they share the cores")
     parser.add_argument("--folder", default="runs/robots", help="where the runs go")
     parser.add_argument("--out", default="docs/figures/robots", help="where the figures go, without suffix")
     arguments = parser.parse_args()
     folder, out = Path(arguments.folder), ROOT / arguments.out
     folder.mkdir(parents=True, exist_ok=True)
-    results: dict[str, list[dict[str, Any]]] = {}
-    for robot in arguments.robots:
-        seeds = range(arguments.seeds or SEEDS.get(robot, 1))
-        results[robot] = [measured(robot, seed, folder) for seed in seeds]
+    shares = shares_of_cores(arguments.at_once)
+    seeds = {robot: range(arguments.seeds or SEEDS.get(robot, 1)) for robot in arguments.robots}
+    with ThreadPoolExecutor(arguments.at_once) as pool:
+        list(pool.map(lambda run: train(run[0], run[1], folder, shares), [(r, s) for r in seeds for s in seeds[r]]))
+    results = {robot: [measured(robot, seed, folder) for seed in seeds[robot]] for robot in seeds}
     report(results)
     out.parent.mkdir(parents=True, exist_ok=True)
     draw(results, out)
