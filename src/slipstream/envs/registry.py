@@ -33,6 +33,10 @@ NAMES = {
     "reacher": "slipstream.envs.locomotion.reacher:Reacher",
     "inverted-pendulum": "slipstream.envs.locomotion.inverted_pendulum:InvertedPendulum",
     "inverted-double-pendulum": "slipstream.envs.locomotion.inverted_double_pendulum:InvertedDoublePendulum",
+    "humanoid-run": "slipstream.envs.locomotion.humanoid_run:HumanoidRun",
+    "humanoid-flagrun": "slipstream.envs.locomotion.humanoid_flagrun:HumanoidFlagrun",
+    "humanoid-flagrun-harder": "slipstream.envs.locomotion.humanoid_flagrun_harder:HumanoidFlagrunHarder",
+    "ant-run": "slipstream.envs.locomotion.ant_run:AntRun",
     "tag-gridworld": "slipstream.envs.tag.gridworld:TagGridworld",
     "tag-continuous": "slipstream.envs.tag.continuous:TagContinuous",
 }

@@ -6,7 +6,7 @@ batch = physics.Batch(model, 4096); batch.step(batch.controls(ctrl))     # on it
 """
 
 from slipstream.physics.batch import Batch
-from slipstream.physics.collision import geom_distance
+from slipstream.physics.collision import clearance, geom_distance, touches_ground
 from slipstream.physics.forces import actuator_forces
 from slipstream.physics.kinematics import (
     Motion,
@@ -42,6 +42,7 @@ __all__ = [
     "body_rotation",
     "body_velocity",
     "centre_of_mass",
+    "clearance",
     "constraint_forces",
     "contact_wrenches",
     "geom_distance",
@@ -53,5 +54,6 @@ __all__ = [
     "pose",
     "step",
     "surface",
+    "touches_ground",
     "unsupported",
 ]

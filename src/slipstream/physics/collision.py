@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+from typing import Any
 
 import drjit as dr
 
@@ -37,17 +40,16 @@ class Contact:
 
 def external_contacts(model: Model, where: Pose, terrain: Terrain | None) -> list[Contact]:
     """All contacts that may exist with what does not move, whatever their distance."""
-    contacts: list[Contact] = []
-    for pair in model.pairs:
-        if not pair.is_external:
-            continue
-        if pair.kinds[0] == PLANE:
-            contacts += _plane_contacts(model, where, pair)
-        elif pair.kinds[0] == HFIELD:
-            contacts += _terrain_contacts(model, where, pair, terrain)
-        else:
-            contacts.append(_round_contact(model, where, pair))
-    return contacts
+    pairs = (pair for pair in model.pairs if pair.is_external)
+    return [contact for pair in pairs for contact in _pair_contacts(model, where, pair, terrain)]
+
+
+def _pair_contacts(model: Model, where: Pose, pair: Pair, terrain: Terrain | None) -> list[Contact]:
+    if pair.kinds[0] == PLANE:
+        return _plane_contacts(model, where, pair)
+    if pair.kinds[0] == HFIELD:
+        return _terrain_contacts(model, where, pair, terrain)
+    return [_round_contact(model, where, pair)]
 
 
 def geom_pose(where: Pose, geom: Geom) -> tuple[tuple, tuple]:
@@ -210,6 +212,21 @@ def geom_distance(model: Model, where: Pose, geom1: int, geom2: int) -> Scalar:
     nearest1, nearest2 = nearest_points(segments[0], (sp.plus(centre, apart), half, squared))
     between = sp.minus(nearest2, nearest1)
     return dr.sqrt(sp.dot(between, between)) - (geoms[0].size[0] + geoms[1].size[0])
+
+
+def touches_ground(model: Model, where: Pose, geom: int, terrain: Terrain | None = None) -> Any:
+    """Whether a geom has a contact with something that does not move: a mask of the worlds."""
+    pairs = [pair for pair in model.pairs if pair.is_external and geom in (pair.geom1, pair.geom2)]
+    contacts = (contact for pair in pairs for contact in _pair_contacts(model, where, pair, terrain))
+    return reduce(or_, (contact.distance < contact.pair.margin for contact in contacts), False)
+
+
+def clearance(model: Model, where: Pose, terrain: Terrain | None = None) -> Scalar:
+    """The distance between a robot and the nearest thing that does not move, negative where they overlap."""
+    distances = [contact.distance for contact in external_contacts(model, where, terrain)]
+    if not distances:
+        raise ModelError("Nothing of the model collides with anything that is fixed.")
+    return reduce(sp.minimum, distances)
 
 
 def _terrain_contacts(model: Model, where: Pose, pair: Pair, terrain: Terrain | None) -> list[Contact]:

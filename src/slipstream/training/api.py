@@ -18,6 +18,9 @@ from slipstream.training.progress import Display
 RUNS = "runs"
 """Where runs go when no directory is named."""
 
+DEFAULTS = ("num_worlds", "rollout_length", "total_steps", "evaluate_every")
+"""What a preset says of a run, beside the world's options and the algorithm's settings."""
+
 
 def default_config(
     env: str,
@@ -39,7 +42,7 @@ def default_config(
         **changes: other fields of `TrainConfig`.
     """
     base = preset(env)
-    options = dict(env_options or {})
+    options = {**base.env_options, **(env_options or {})}
     world = make_env(env, **options)
     chosen = make_settings(algo, settings or {}, base.settings(algo) if algo in ("ppo", "a2c") else None)
     if policies is None:
@@ -48,7 +51,7 @@ def default_config(
     fields = {f.name for f in dataclasses.fields(TrainConfig)}
     if unknown := set(changes) - fields:
         raise ValueError(f"Unknown training setting {sorted(unknown)[0]!r}; the settings are {sorted(fields)}.")
-    defaults = {name: getattr(base, name) for name in ("num_worlds", "rollout_length", "total_steps")}
+    defaults = {name: getattr(base, name) for name in DEFAULTS}
     return TrainConfig(env=env, policies=policies, env_options=options, **{**defaults, **changes})
 
 

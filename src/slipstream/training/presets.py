@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from slipstream.algos.a2c import A2CConfig
 from slipstream.algos.actor_critic import ActorCriticConfig
@@ -16,6 +18,8 @@ class Preset:
     num_worlds: int = 1024
     rollout_length: int = 32
     total_steps: int = 5_000_000
+    evaluate_every: int | None = None
+    env_options: Mapping[str, Any] = field(default_factory=dict)
     ppo: PPOConfig = field(default_factory=PPOConfig)
     a2c: A2CConfig = field(default_factory=A2CConfig)
 
@@ -26,9 +30,10 @@ class Preset:
 DEFAULT = Preset()
 
 ROBOT = Preset(
-    num_worlds=2048,
-    rollout_length=16,
-    total_steps=30_000_000,
+    num_worlds=512,
+    rollout_length=32,
+    total_steps=14_000_000,
+    evaluate_every=60,
     ppo=PPOConfig(
         learning_rate=3e-4,
         target_kl=0.01,
@@ -43,6 +48,12 @@ ROBOT = Preset(
     ),
 )
 """For robots with many joints."""
+
+SMALL_ROBOT = replace(ROBOT, num_worlds=256, rollout_length=64, total_steps=6_000_000)
+"""For robots whose physics cost little: fewer worlds and longer rollouts learn more from a step."""
+
+HOPPING = replace(SMALL_ROBOT, ppo=replace(ROBOT.ppo, discount=0.997, trace=0.97))
+"""For robots that fall forward for a quick reward unless they look far ahead."""
 
 PRESETS = {
     "tag-continuous": Preset(
@@ -63,21 +74,12 @@ PRESETS = {
         total_steps=500_000,
         ppo=PPOConfig(learning_rate=3e-3, epochs=10, minibatches=4, discount=0.98, trace=0.9),
     ),
-    **dict.fromkeys(
-        (
-            "humanoid",
-            "humanoid-standup",
-            "ant",
-            "half-cheetah",
-            "hopper",
-            "walker2d",
-            "swimmer",
-            "reacher",
-            "inverted-pendulum",
-            "inverted-double-pendulum",
-        ),
-        ROBOT,
-    ),
+    **dict.fromkeys(("humanoid", "humanoid-standup"), ROBOT),
+    **dict.fromkeys(("humanoid-run", "humanoid-flagrun", "humanoid-flagrun-harder"), ROBOT),
+    **dict.fromkeys(("ant", "ant-run"), replace(ROBOT, total_steps=8_000_000)),
+    **dict.fromkeys(("hopper", "walker2d"), HOPPING),
+    **dict.fromkeys(("half-cheetah", "swimmer", "reacher"), SMALL_ROBOT),
+    **dict.fromkeys(("inverted-pendulum", "inverted-double-pendulum"), SMALL_ROBOT),
     "mountain-car-continuous": Preset(ppo=PPOConfig(initial_log_std=0.5, discount=0.999)),
     "pendulum": Preset(
         rollout_length=64,

@@ -55,6 +55,7 @@ class Robot(Env):
         frame_skip: int,
         *,
         integrator: str | None = None,
+        timestep: float | None = None,
         self_contacts: int = 6,
         random_mass: float = 0.0,
         random_friction: float = 0.0,
@@ -67,6 +68,7 @@ class Robot(Env):
         xml_file: a path, or the name of one of Gymnasium's assets.
         frame_skip: physics steps per control step.
         integrator: `euler`, `rk4` or `implicitfast`; None: what the file says.
+        timestep: of a physics step, in seconds; None: what the file says.
         self_contacts: how many contacts a robot can have with itself at once; further ones are left out.
             0: its parts pass through each other.
         random_mass: see `Randomisation` for this and the following.
@@ -76,7 +78,7 @@ class Robot(Env):
         self.random = Randomisation(
             random_mass, random_friction, random_strength, random_latency, random_push, push_interval
         )
-        self.model = load_model(xml_file, integrator, self_contacts)
+        self.model = load_model(xml_file, integrator, timestep, self_contacts)
         self.frame_skip = frame_skip
         self.time_step = self.model.options.timestep * frame_skip
         ranges = [actuator.ctrl_range for actuator in self.model.actuators]
@@ -161,7 +163,7 @@ class Robot(Env):
         return (self.place(state) - state.start) / (steps * self.time_step)
 
 
-def load_model(xml_file: str, integrator: str | None, self_contacts: int) -> physics.Model:
+def load_model(xml_file: str, integrator: str | None, timestep: float | None, self_contacts: int) -> physics.Model:
     """The model of an MJCF file, or of one of Gymnasium's assets by its name."""
     path = Path(xml_file).expanduser()
     if not path.is_file():
@@ -172,7 +174,8 @@ def load_model(xml_file: str, integrator: str | None, self_contacts: int) -> phy
     # What MuJoCo deprecates in Gymnasium's files is nothing a user could mend; about their own files they are told.
     silent = path.parent == gymnasium_assets()
     with _without_mujoco_warnings() if silent else nullcontext():
-        return physics.load(str(path), integrator=integrator, self_contacts=self_contacts)  # type: ignore[arg-type]
+        kind: Any = integrator
+        return physics.load(str(path), integrator=kind, timestep=timestep, self_contacts=self_contacts)
 
 
 @contextmanager

@@ -1,0 +1,292 @@
+"""What the tasks of Liang et al. 2018 share: a robot that runs to a target, what it observes, and its rewards.
+
+Liang, Makoviychuk, Handa, Chentanez, Macklin and Fox, "GPU-Accelerated Robotic Simulation for Distributed
+Reinforcement Learning", CoRL 2018. Every term of the reward is a method.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import drjit as dr
+
+from slipstream import physics
+from slipstream.envs.env import Float
+from slipstream.envs.locomotion.robot import Robot, State, negated, squares
+from slipstream.random import Rng
+from slipstream.spaces import Box
+
+CONTROL_RATE = 60
+"""Control steps per second."""
+FAR_AWAY = 1000.0
+START_NOISE = 0.1
+"""How far joints are off when an episode begins, in radians."""
+SPEED_SCALE, JOINT_SPEED_SCALE = 0.25, 0.1
+CLIP = 5.0
+AT_LIMIT = 0.99
+"""A joint is at its limit beyond this share of the way there from the middle of its range."""
+STRAIGHT_ENOUGH, UPRIGHT_ENOUGH = 0.8, 0.93
+"""The cosines from which on the heading earns its full reward, and the torso counts as upright."""
+
+
+@dataclass
+class RunnerState(State):
+    """A robot that runs to a target, in every world."""
+
+    target: tuple[Float, ...] = ()
+    """Where it runs to: x, y."""
+    last: tuple[Float, ...] = ()
+    """The previous action, nu."""
+
+
+class Runner(Robot):
+    """A robot with a free root that runs to a target: subclass it and say which parts are its feet."""
+
+    feet: ClassVar[tuple[str, ...]] = ()
+    """Geoms whose contacts with the ground are observed, and that must not touch each other."""
+    touching: ClassVar[tuple[str, ...]] = ()
+    """Further geoms whose contacts with the ground are observed."""
+
+    def __init__(
+        self,
+        *,
+        xml_file: str,
+        frame_skip: int,
+        start_height: float,
+        alive_height: float,
+        alive_reward: float,
+        energy_cost_weight: float,
+        effort_cost_weight: float,
+        limit_cost_weight: float = 0.2,
+        collision_cost_weight: float = 1.0,
+        heading_reward_weight: float = 0.5,
+        upright_reward_weight: float = 0.05,
+        integrator: str | None = "euler",
+        timestep: float | None = None,
+        **robot: Any,
+    ):
+        """Args:
+        xml_file: see `Robot`.
+        frame_skip: physics steps per control step.
+        start_height: of the torso when the robot stands.
+        alive_height: below it the robot has fallen.
+        alive_reward: what a step without falling earns.
+        energy_cost_weight: of torque times speed.
+        effort_cost_weight: of the square of the torque.
+        limit_cost_weight: for each joint at its limit.
+        collision_cost_weight: for each two feet that touch.
+        heading_reward_weight: for facing the target.
+        upright_reward_weight: for an upright torso.
+        integrator: see `Robot`.
+        timestep: of a physics step, in seconds; None: such that a control step takes 1/60 s.
+        """
+        self.start_height, self.alive_height, self.alive_reward_weight = start_height, alive_height, alive_reward
+        self.energy_cost_weight, self.effort_cost_weight = energy_cost_weight, effort_cost_weight
+        self.limit_cost_weight, self.collision_cost_weight = limit_cost_weight, collision_cost_weight
+        self.heading_reward_weight, self.upright_reward_weight = heading_reward_weight, upright_reward_weight
+        timestep = timestep or 1.0 / (CONTROL_RATE * max(frame_skip, 1))
+        super().__init__(xml_file, frame_skip, integrator=integrator, timestep=timestep, **robot)
+        strengths = [abs(a.gear) * (a.ctrl_range[1] - a.ctrl_range[0]) for a in self.model.actuators]
+        self.strengths = [s * len(strengths) / sum(strengths) for s in strengths]
+        """How strong each motor is, relative to their mean."""
+        (group,) = self.groups
+        observation = Box(group.observation.size, -CLIP, CLIP)
+        self.groups = (replace(group, observation=observation, action=Box(self.model.nu, -1.0, 1.0)),)
+
+    # How an episode begins.
+
+    def reset(self, rng):
+        return self.start_state(self.standing(rng), [0.0] * self.model.nv, rng)
+
+    def start_state(self, qpos: Sequence[Any], qvel: Sequence[Any], rng: Rng | None = None) -> Any:
+        state = super().start_state(qpos, qvel, rng)
+        return RunnerState(**vars(state), target=self.first_target(rng), last=(0.0,) * self.model.nu)
+
+    def first_target(self, rng: Rng | None) -> tuple:
+        return FAR_AWAY, 0.0
+
+    def standing(self, rng: Rng) -> list[Any]:
+        """On its feet, facing along x, every joint a little off but within its limits."""
+        joints = [
+            dr.clip(angle + rng.uniform(-START_NOISE, START_NOISE), *joint.range)
+            for angle, joint in zip(self.rest_angles(), self.hinges)
+        ]
+        return [0.0, 0.0, self.start_height, 1.0, 0.0, 0.0, 0.0, *joints]
+
+    def rest_angles(self) -> list[float]:
+        """The joints of a robot that stands."""
+        return [joint.reference[0] for joint in self.hinges]
+
+    @property
+    def hinges(self) -> tuple:
+        return self.model.joints[1:]
+
+    # A step.
+
+    def step(self, state, action, rng):
+        after = self.move(state, action, rng)
+        alive = self.is_alive(after)
+        reward = sum(self.rewards(state, after, alive).values())
+        return self.retarget(after, rng), reward, negated(alive)
+
+    def move(self, state, action, rng):
+        """The state after a control step, the target being where it was."""
+        return replace(self.simulate(state, action, rng), last=action)
+
+    def retarget(self, state, rng):
+        """Where to run from now on: here, to where it was."""
+        return state
+
+    def rewards(self, before, after, alive) -> dict[str, Any]:
+        """What a step earns, and for what."""
+        return {
+            "progress": self.progress(before, after),
+            "alive": self.alive_reward(after, alive),
+            "heading": self.heading_reward(after),
+            "upright": self.upright_reward(after),
+            "energy": -self.energy_cost(after),
+            "effort": -self.effort_cost(after),
+            "limits": -self.limit_cost(after),
+            "collision": -self.collision_cost(after),
+        }
+
+    def drive(self, state: State, action: tuple) -> tuple:
+        """Torques in [-1, 1] of each motor's range."""
+        ranges = (actuator.ctrl_range for actuator in self.model.actuators)
+        chosen = super().drive(state, action)
+        return tuple(0.5 * (low + high) + 0.5 * (high - low) * a for a, (low, high) in zip(chosen, ranges))
+
+    # Terms of the reward.
+
+    def progress(self, before, after):
+        """How fast the robot came nearer to the target, in m/s."""
+        then, now = self.to_target(before), self.to_target(replace(after, target=before.target))
+        # The difference of the distances, without subtracting two large numbers.
+        nearer = sum((a - b) * (a + b) for a, b in zip(then, now))
+        return nearer / ((length(then) + length(now)) * self.time_step)
+
+    def alive_reward(self, state, alive):
+        return dr.select(alive, self.alive_reward_weight, -1.0)
+
+    def heading_reward(self, state):
+        """For a torso whose front is towards the target."""
+        (xx, _, _), (yx, _, _), _ = self.torso_rotation(state)
+        x, y = self.target_direction(state)
+        return self.heading_reward_weight * dr.minimum(1.0, (xx * x + yx * y) / STRAIGHT_ENOUGH)
+
+    def upright_reward(self, state):
+        return dr.select(self.torso_rotation(state)[2][2] > UPRIGHT_ENOUGH, self.upright_reward_weight, 0.0)
+
+    def energy_cost(self, state):
+        """For torque times speed, weighted by the strength of the motor."""
+        speeds = (state.qvel[self.model.joints[a.joint].dof] for a in self.model.actuators)
+        powers = (s * dr.abs(a * v) for s, a, v in zip(self.strengths, state.last, speeds))
+        return self.energy_cost_weight * JOINT_SPEED_SCALE / self.model.nu * sum(powers)
+
+    def effort_cost(self, state):
+        return self.effort_cost_weight / self.model.nu * squares(state.last)
+
+    def limit_cost(self, state):
+        """For each joint that is at its limit."""
+        at_limit = (dr.select(dr.abs(q) > AT_LIMIT, 1.0, 0.0) for q in self.joint_positions(state))
+        return self.limit_cost_weight * sum(at_limit)
+
+    def collision_cost(self, state):
+        """For feet that touch each other."""
+        where = physics.pose(self.model, state.qpos)
+        feet = {self.model.geom(name) for name in self.feet}
+        total: Any = 0.0
+        for pair in self.model.pairs:
+            if {pair.geom1, pair.geom2} <= feet:
+                apart = physics.geom_distance(self.model, where, pair.geom1, pair.geom2)
+                total = total + dr.select(apart < pair.margin, self.collision_cost_weight, 0.0)
+        return total
+
+    def is_alive(self, state):
+        return self.height(state) > self.alive_height
+
+    # What the robot observes.
+
+    def observe(self, state):
+        x, y = self.target_direction(state)
+        sin, cos = self.heading(state)
+        rotation = self.torso_rotation(state)
+        features = (
+            self.height(state) - self.start_height,
+            y * cos - x * sin,
+            x * cos + y * sin,
+            *(SPEED_SCALE * v for v in _turned(state.qvel[:3], sin, cos)),
+            *(SPEED_SCALE * w for w in _turned(_rotated(rotation, state.qvel[3:6]), sin, cos)),
+            dr.atan2(rotation[2][1], rotation[2][2]),
+            dr.asin(dr.clip(-rotation[2][0], -1.0, 1.0)),
+            *self.joint_positions(state),
+            *(JOINT_SPEED_SCALE * v for v in state.qvel[6:]),
+            *self.contacts(state),
+            *state.last,
+        )
+        return tuple(dr.clip(f, -CLIP, CLIP) for f in features)
+
+    def report(self, state):
+        return {"forward_speed": self.episode_speed(state)}
+
+    # Measuring.
+
+    def height(self, state):
+        """Of the torso over the ground."""
+        return self.over_ground(state, state.qpos[:3])
+
+    def over_ground(self, state, place):
+        """The height of a place over the ground below it."""
+        return place[2]
+
+    def torso_rotation(self, state):
+        """The rotation matrix of the torso, as three rows."""
+        return physics.body_rotation(self.model, physics.pose(self.model, state.qpos), 1)
+
+    def heading(self, state):
+        """Sine and cosine of the direction the torso faces in the plane (0 and 1 where it faces up or down)."""
+        (xx, _, _), (yx, _, _), _ = self.torso_rotation(state)
+        flat = length((xx, yx))
+        steep = flat < 1e-6
+        scale = 1.0 / dr.select(steep, 1.0, flat)
+        return dr.select(steep, 0.0, yx * scale), dr.select(steep, 1.0, xx * scale)
+
+    def to_target(self, state):
+        return tuple(t - q for t, q in zip(state.target, state.qpos[:2]))
+
+    def target_direction(self, state):
+        """The unit vector towards the target, in the plane."""
+        x, y = self.to_target(state)
+        scale = 1.0 / dr.maximum(length((x, y)), 1e-6)
+        return x * scale, y * scale
+
+    def joint_positions(self, state):
+        """Of every joint, -1 .. 1 from limit to limit."""
+        return [
+            (state.qpos[joint.qpos] - 0.5 * (joint.range[0] + joint.range[1]))
+            * (2.0 / (joint.range[1] - joint.range[0]))
+            for joint in self.hinges
+        ]
+
+    def contacts(self, state):
+        """1 for each foot (and whatever else is watched) that touches the ground, else 0."""
+        where = physics.pose(self.model, state.qpos)
+        geoms = (self.model.geom(name) for name in (*self.feet, *self.touching))
+        return [dr.select(physics.touches_ground(self.model, where, geom), 1.0, 0.0) for geom in geoms]
+
+
+def length(v: Sequence[Any]) -> Any:
+    """Of a vector."""
+    return dr.sqrt(squares(v))
+
+
+def _rotated(rotation: Sequence[Sequence[Any]], v: Sequence[Any]) -> tuple:
+    return tuple(sum(r * x for r, x in zip(row, v)) for row in rotation)
+
+
+def _turned(v: Sequence[Any], sin: Any, cos: Any) -> tuple:
+    """A vector of the world, seen by someone who faces the direction (sin, cos)."""
+    x, y, z = v
+    return x * cos + y * sin, y * cos - x * sin, z
