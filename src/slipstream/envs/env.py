@@ -214,6 +214,10 @@ class Env(ABC):
     """The environment of Gymnasium that is the same task, if there is one: a policy fits both."""
     gymnasium_kwargs: Mapping[str, Any] = {}
     """The arguments that make it the same."""
+    tolerances: Mapping[str, float] = {}
+    """For `slipstream check`, how far compiled worlds may be from plain ones in the fields of the state named here,
+    and in the `observation`: relative to the largest number of the field, for fields whose numbers all come out of one
+    calculation (the velocities of a robot, say) and share its rounding. Other numbers are compared one by one."""
 
     @abstractmethod
     def reset(self, rng: Rng) -> Any:

@@ -3,7 +3,7 @@
 Every step starts from the compiled state, so that differences do not build up. The compiled worlds compute in
 float32 and the plain ones in float64, so two kinds of difference are nobody's fault:
 
-* values that rounding has moved a little. They agree within a tolerance;
+* values that rounding has moved a little. They agree within a tolerance (see also `Env.tolerances`);
 * a world that stands at a discontinuity (a wall, a tie between neighbours, the limit of a tag): rounding
   decides on which side it falls, and all that follows from it differs. To tell this from a mistake, the
   plain world takes the same step again from states and actions changed by a few units in the last place of
@@ -28,13 +28,14 @@ NUDGE = 2.0**-21
 """Four units in the last place of float32: how far a trial's numbers are moved."""
 
 
-def _tolerance(values: np.ndarray) -> np.ndarray:
-    return ABSOLUTE + RELATIVE * np.abs(values)
+def _field(name: str) -> str:
+    """What `Env.tolerances` calls the field that an array of a frame belongs to."""
+    return name.partition("[")[0].partition("/")[0].removeprefix("state.").removeprefix("final_")
 
 
-def _agree(expected: np.ndarray, got: np.ndarray) -> np.ndarray:
+def _agree(expected: np.ndarray, got: np.ndarray, tolerance: np.ndarray) -> np.ndarray:
     with np.errstate(invalid="ignore"):
-        near = np.abs(expected - got) <= _tolerance(expected)
+        near = np.abs(expected - got) <= tolerance
     return near | (expected == got) | (np.isnan(expected) & np.isnan(got))
 
 
@@ -50,13 +51,33 @@ class Parity:
         self.explained = 0
         """How many values rounding could account for only as a world on the edge of something."""
         self._draw = np.random.default_rng(seed)
+        self._by_field = plain.env.tolerances
+        known = {_field(name) for name in frame_of_state(plain)} | {"observation"}
+        if unknown := sorted(set(self._by_field) - known):
+            raise ValueError(f"`tolerances` names {', '.join(unknown)}, which the state does not have.")
+
+    def _tolerance(self, frame: Frame) -> Frame:
+        """How far from each value of a frame another may be that is the same up to rounding."""
+        fields: dict[str, list[np.ndarray]] = {}
+        for name, values in frame.items():
+            fields.setdefault(name.partition("[")[0], []).append(values)
+        result: Frame = {}
+        for name, values in frame.items():
+            relative = self._by_field.get(_field(name))
+            if relative is None:
+                result[name] = ABSOLUTE + RELATIVE * np.abs(values)
+            else:
+                together = np.abs(np.concatenate(fields[name.partition("[")[0]], axis=1))
+                result[name] = ABSOLUTE + relative * np.broadcast_to(together.max(axis=1, keepdims=True), values.shape)
+        return result
 
     def compare_start(self) -> Iterator[Problem]:
         """Problems of the first state of an episode."""
         n = self.compiled.num_worlds
         expected, got = (_numbers(frame_of_state(w), n) for w in (self.plain, self.compiled))
+        tolerance = self._tolerance(expected)
         for name, values in expected.items():
-            yield from problems_where(~_agree(values, got[name]), name, 0, values, got[name])
+            yield from problems_where(~_agree(values, got[name], tolerance[name]), name, 0, values, got[name])
 
     def step(self, number: int) -> Iterator[Problem]:
         """Take one step with random actions, and yield what cannot be explained by rounding."""
@@ -66,12 +87,14 @@ class Parity:
         self.plain.restore(before)
         got = _numbers(take_step(self.compiled, actions), n)
         expected = _numbers(take_step(self.plain, actions), n)
-        wrong = {name: ~_agree(values, got[name]) for name, values in expected.items()}
+        near, around = self._tolerance(expected), self._tolerance(got)
+        wrong = {name: ~_agree(values, got[name], near[name]) for name, values in expected.items()}
         given = {name: np.asarray(a) for name, a in actions.items()}
         for world in np.flatnonzero(np.any([w.any(axis=1) for w in wrong.values()], axis=0)):
             trials = self._trials(int(world), before, given)
             for name in wrong:
-                possible = _reachable(expected[name][world], [t[name] for t in trials], got[name][world])
+                outcomes = np.stack([expected[name][world], *(t[name] for t in trials)]).astype(np.float64)
+                possible = _reachable(outcomes, got[name][world], around[name][world])
                 self.explained += int((wrong[name][world] & possible).sum())
                 wrong[name][world] &= ~possible
         for name, values in expected.items():
@@ -99,16 +122,15 @@ class Parity:
         return array * (1.0 + by) + by * float(self._draw.random() < 0.5)
 
 
-def _reachable(centre: np.ndarray, trials: list[np.ndarray], got: np.ndarray) -> np.ndarray:
+def _reachable(outcomes: np.ndarray, got: np.ndarray, tolerance: np.ndarray) -> np.ndarray:
     """Whether values lie among those of the trials, or as far from one of them as trials typically are.
 
     Args:
-        centre: `[values]`, without any nudge.
-        trials: of each trial, `[values]`.
+        outcomes: `[trials, values]`, the first without any nudge.
         got: `[values]`.
+        tolerance: `[values]`.
     """
-    outcomes = np.stack([centre, *trials]).astype(np.float64)
     with np.errstate(invalid="ignore"):
-        typical = np.median(np.abs(outcomes - centre), axis=0)
-        close = np.abs(outcomes - got) <= _tolerance(got) + 4.0 * typical
+        typical = np.median(np.abs(outcomes - outcomes[0]), axis=0)
+        close = np.abs(outcomes - got) <= tolerance + 4.0 * typical
     return (close | (np.isnan(outcomes) & np.isnan(got)) | (outcomes == got)).any(axis=0)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from slipstream.physics import spatial as sp
-from slipstream.physics.dynamics import multiply
+from slipstream.physics.dynamics import link_motions
+from slipstream.physics.hessian import gradient_and_hessian
 from slipstream.physics.model import Model
 from slipstream.physics.solver import solve_accelerations
 from slipstream.physics.spatial import Scalar
@@ -31,8 +33,10 @@ def constraint_forces(
     """
     problem = make_problem(model, qpos, qvel, ctrl, {}, parameters or Parameters())
     acceleration = solve_accelerations(problem, qacc)
-    inertial = multiply(model, problem.mass, acceleration)
-    return [sp.sub(i, f) for i, f in zip(inertial, problem.force)]
+    # The gradient without its smooth part. M a - f is the same in theory, and leaves its rounding where nothing pushes.
+    pushes = replace(problem, mass=dict.fromkeys(problem.mass, 0.0), force=[0.0] * model.nv)
+    gradient, _ = gradient_and_hessian(pushes, acceleration, link_motions(model, problem.where, acceleration))
+    return [sp.sub(0.0, g) for g in gradient]
 
 
 def contact_wrenches(

@@ -163,8 +163,9 @@ class Runner(Robot):
     def progress(self, before, after):
         """How fast the robot came nearer to the target, in m/s."""
         then, now = self.to_target(before), self.to_target(replace(after, target=before.target))
-        # The difference of the distances, without subtracting two large numbers.
-        nearer = sum((a - b) * (a + b) for a, b in zip(then, now))
+        # The difference of the distances, without subtracting large numbers: the target may be far away.
+        moved = (new - old for new, old in zip(after.qpos, before.qpos))
+        nearer = sum(m * (a + b) for m, a, b in zip(moved, then, now))
         return nearer / ((length(then) + length(now)) * self.time_step)
 
     def alive_reward(self, state, alive):
