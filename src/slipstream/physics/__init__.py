@@ -20,14 +20,15 @@ from slipstream.physics.kinematics import (
     pose,
 )
 from slipstream.physics.loading import load
-from slipstream.physics.measure import constraint_forces
+from slipstream.physics.measure import constraint_forces, contact_wrenches
 from slipstream.physics.model import Model
-from slipstream.physics.step import Parameters, State, is_bad, make_state, step
+from slipstream.physics.step import Measure, Parameters, State, is_bad, make_state, step
 from slipstream.physics.terrain import Terrain, make_terrain, surface
 from slipstream.physics.unsupported import ModelError, unsupported
 
 __all__ = [
     "Batch",
+    "Measure",
     "Model",
     "ModelError",
     "Motion",
@@ -43,6 +44,7 @@ __all__ = [
     "centre_of_mass",
     "clearance",
     "constraint_forces",
+    "contact_wrenches",
     "geom_distance",
     "is_bad",
     "load",

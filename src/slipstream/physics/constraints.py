@@ -37,6 +37,7 @@ class Cone:
 
     link: int
     geom: int  # the one on the link
+    against: int  # the geom that does not move
     point: tuple
     normal: tuple
     tangents: tuple  # scaled by the friction coefficient; empty without friction
@@ -89,6 +90,7 @@ def contact_cone(
         invweight: replaces the pair's own.
     """
     pair = contact.pair
+    geom, against = (pair.geom1, pair.geom2) if pair.link2 == 0 else (pair.geom2, pair.geom1)
     invweight = pair.invweight if invweight is None else invweight
     stiffness, damping = standard_reference(pair.solref, pair.solimp, pair.safe_timestep)
     violation = sp.sub(contact.distance, pair.margin)
@@ -109,7 +111,8 @@ def contact_cone(
     offsets += [sp.mul(damping, sp.dot(tangent, velocity)) for tangent in tangents]
     return Cone(
         link=contact.link,
-        geom=pair.geom1 if pair.link2 == 0 else pair.geom2,
+        geom=geom,
+        against=against,
         point=contact.point,
         normal=contact.normal,
         tangents=tangents,

@@ -33,7 +33,7 @@ def gradient_and_hessian(
         force = [sp.ZERO6] * len(model.links)
         stiffness = [sp.ZERO21] * len(model.links)
         for link, cones in problem.cones.items():
-            force[link], stiffness[link] = _link_cones(cones, motions[link])
+            force[link], stiffness[link] = _link_cones(cones, motions[link], acceleration[0])
         gradient = [sp.sub(g, f) for g, f in zip(gradient, project_forces(model, where, force))]
         _add_stiffness(model, where, stiffness, set(problem.cones), hessian)
     if problem.slots:
@@ -51,7 +51,7 @@ def _add_row(row: Row, acceleration: Sequence[Scalar], gradient: list[Scalar], h
             hessian[d, e] = sp.fma(along, row.direction[j], hessian[d, e])
 
 
-def _link_cones(cones: list[Cone], motion: tuple) -> tuple[tuple, tuple]:
+def _link_cones(cones: list[Cone], motion: tuple, like: Scalar) -> tuple[tuple, tuple]:
     """The spatial force and stiffness of all contacts of a link; skipped where none of them touches."""
 
     def compute() -> tuple:
@@ -62,7 +62,7 @@ def _link_cones(cones: list[Cone], motion: tuple) -> tuple[tuple, tuple]:
             stiffness = sp.plus(stiffness, sp.point_stiffness(k, cone.point))
         return (*force, *stiffness)
 
-    result = when(any_touching(cones), compute, 27, cones[0].stiffness)
+    result = when(any_touching(cones), compute, 27, like)
     return tuple(result[:6]), tuple(result[6:])
 
 

@@ -41,7 +41,7 @@ def line_derivatives(
     if problem.cones:
         moved = link_motions(model, problem.where, step)
         for link, cones in problem.cones.items():
-            a, b, c = _line_cones(cones, motions[link], moved[link])
+            a, b, c = _line_cones(cones, motions[link], moved[link], step[0])
             first, second, changed = sp.add(first, a), sp.add(second, b), changed | (c > 0.0)
     if problem.slots:
 
@@ -54,7 +54,7 @@ def line_derivatives(
     return first, second, changed
 
 
-def _line_cones(cones: list[Cone], motion: tuple, moved: tuple) -> list[Scalar]:
+def _line_cones(cones: list[Cone], motion: tuple, moved: tuple, like: Scalar) -> list[Scalar]:
     def compute() -> tuple:
         sums: tuple = (0.0, 0.0, 0.0)
         for cone in cones:
@@ -63,7 +63,7 @@ def _line_cones(cones: list[Cone], motion: tuple, moved: tuple) -> list[Scalar]:
             sums = sp.plus(sums, _line_edges(cone.stiffness, cone_rows(cone, motion), steps))
         return sums
 
-    return when(any_touching(cones), compute, 3, cones[0].stiffness)
+    return when(any_touching(cones), compute, 3, like)
 
 
 def _line_edges(stiffness: Scalar, rows: Sequence[Scalar], steps: Sequence[Scalar]) -> tuple:

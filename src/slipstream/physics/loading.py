@@ -161,6 +161,7 @@ def _tree(m: mujoco.MjModel) -> tuple[tuple[Body, ...], tuple[Link, ...], tuple[
     bodies = tuple(
         Body(
             name=m.body(b).name or f"body{b}",
+            root=int(m.body_rootid[b]),
             link=link_of[b],
             pos=_floats(offsets[b][0]),
             quat=_floats(offsets[b][1]),

@@ -71,6 +71,7 @@ class Body:
     """One of MuJoCo's bodies: where it sits on its link."""
 
     name: str
+    root: int  # the child of the world it descends from
     link: int
     pos: Floats
     quat: Floats

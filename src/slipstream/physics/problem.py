@@ -77,14 +77,15 @@ def touch_forces(problem: Problem, acceleration: Sequence[Scalar]) -> list[Scala
         for link, cones in problem.cones.items():
             for cone in cones:
                 if cone.geom in geoms:
-                    push = pyramid_push(cone.stiffness, cone_rows(cone, motions[link]))
+                    push, *_ = pyramid_forces(cone.stiffness, cone_rows(cone, motions[link]))
                     forces[index] = sp.add(forces[index], push)
         for slot in problem.slots:
-            push = pyramid_push(slot.stiffness, slot_components(slot, acceleration, True))
+            push, *_ = pyramid_forces(slot.stiffness, slot_components(slot, acceleration, True))
             forces[index] = sp.add(forces[index], dr.select(slot.has_any(geoms), push, 0.0))
     return forces
 
 
-def pyramid_push(stiffness: Scalar, rows: Sequence[Scalar]) -> Scalar:
-    """The normal force of a contact: the sum over the edges of its pyramid."""
-    return sp.mul(stiffness, sp.sum_of(-sp.minimum(x, 0.0) for x in cone_edges(rows)))
+def pyramid_forces(stiffness: Scalar, rows: Sequence[Scalar]) -> list[Scalar]:
+    """The force of a contact along its normal and its scaled tangents, from those of its pyramid's edges."""
+    edges = [-stiffness * sp.minimum(x, 0.0) for x in cone_edges(rows)]
+    return [sp.sum_of(edges), *(plus - minus for plus, minus in zip(edges[::2], edges[1::2]))]

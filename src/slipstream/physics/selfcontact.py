@@ -38,6 +38,9 @@ class Slot:
     rows: list[list[Scalar]]  # Jacobian: normal and two scaled tangents, nv each
     offsets: list[Scalar]
     stiffness: Scalar
+    point: tuple  # relative to the reference point of the first tree
+    normal: tuple  # from the first geom to the second
+    friction: Scalar
     code: Scalar  # number of the pair
     pairs: Sequence[Pair]
 
@@ -45,6 +48,13 @@ class Slot:
         """A mask of the worlds where one of these geoms takes part in the contact."""
         numbers = [k for k, pair in enumerate(self.pairs) if pair.geom1 in geoms or pair.geom2 in geoms]
         return _among(self.code, numbers) if numbers else self.used & ~self.used
+
+    def sign(self, geoms: Sequence[int]) -> Scalar:
+        """1 in the worlds where the second geom is one of these, -1 where the first is, 0 elsewhere."""
+        first = [k for k, pair in enumerate(self.pairs) if pair.geom1 in geoms]
+        second = [k for k, pair in enumerate(self.pairs) if pair.geom2 in geoms]
+        one, two = (_side(_among(self.code, numbers) if numbers else None) for numbers in (first, second))
+        return sp.sub(two, one)
 
 
 def find_slots(model: Model, where: Pose, qvel: Sequence[Scalar], friction_scale: Scalar) -> tuple[list[Slot], Scalar]:
@@ -113,14 +123,16 @@ def _make_slot(
             model, pairs, code, distance, speeds, one.weight + two.weight, friction_scale
         )
         rows[1:] = [[sp.mul(friction, value) for value in row] for row in rows[1:]]
-        return [*rows[0], *rows[1], *rows[2], *offsets, stiffness]
+        return [*rows[0], *rows[1], *rows[2], *offsets, stiffness, *point, *normal, friction]
 
-    flat = when(used, compute, 3 * size + 4, qvel[0])
+    flat = when(used, compute, 3 * size + 11, qvel[0])
     rows: list[list[Scalar]] = [[0.0] * model.nv for _ in range(3)]
     for k, row in enumerate(rows):
         for d, value in zip(dofs, flat[k * size : (k + 1) * size]):
             row[d] = value
-    return Slot(used, rows, flat[3 * size : 3 * size + 3], flat[-1], code, pairs)
+    rest = flat[3 * size :]
+    # What nobody uses of this is not in the kernel.
+    return Slot(used, rows, rest[:3], rest[3], tuple(rest[4:7]), tuple(rest[7:10]), rest[10], code, pairs)
 
 
 @dataclass

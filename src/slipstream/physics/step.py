@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import drjit as dr
 
 from slipstream.physics import spatial as sp
 from slipstream.physics.collision import external_contacts
 from slipstream.physics.constraints import contact_cone, joint_rows
-from slipstream.physics.control import as_array, repeat
+from slipstream.physics.control import as_array, repeat, when
 from slipstream.physics.dynamics import bias_forces, link_inertias, mass_matrix
 from slipstream.physics.forces import actuation, actuator_damping, actuator_forces, joint_forces, link_forces
 from slipstream.physics.integrate import advance_positions, damped_accelerations, turning_rates
@@ -21,6 +21,7 @@ from slipstream.physics.selfcontact import find_slots
 from slipstream.physics.solver import solve_accelerations
 from slipstream.physics.spatial import Scalar
 from slipstream.physics.terrain import Terrain
+from slipstream.physics.wrenches import wrenches_on_bodies
 
 
 @dataclass
@@ -32,6 +33,7 @@ class State:
     qacc: list[Scalar]  # nv, of the last step; the solver starts there
     touch: list[Scalar]  # normal contact force on each of the model's touch sensors, newtons
     dropped: Scalar  # self-contacts left out since the start, for want of a slot
+    measured: list[Scalar] = field(default_factory=list)  # what `step` was asked to measure
 
 
 @dataclass
@@ -54,6 +56,9 @@ class Parameters:
 Pushes = Mapping[int, Sequence[Scalar]]
 """By body, a force and a torque at its centre of mass, in the axes of the world (MuJoCo's xfrc_applied)."""
 
+Measure = Callable[[list[tuple]], Sequence[Scalar]]
+"""A few numbers made of the wrenches of contacts on all bodies (see `contact_wrenches`)."""
+
 
 def make_state(model: Model, qpos: Sequence[Scalar], qvel: Sequence[Scalar]) -> State:
     """A state from coordinates and velocities; as wide as they are."""
@@ -69,20 +74,24 @@ def step(
     substeps: int = 1,
     pushes: Pushes | None = None,
     parameters: Parameters | None = None,
+    measure: Measure | None = None,
 ) -> State:
     """Advance all worlds by `substeps` time steps with the same controls.
 
     Args:
         ctrl: nu scalars.
+        measure: what to put in the new state's `measured`. Like MuJoCo's own, the wrenches it is given are those
+            that the last evaluation of the dynamics saw: at the last stage of the last time step, not after it.
     """
     if len(ctrl) != model.nu or len(state.qpos) != model.nq or len(state.qvel) != model.nv:
         raise ValueError(
             f"The model has {model.nq} qpos, {model.nv} qvel and {model.nu} ctrl; got {len(state.qpos)}, "
             f"{len(state.qvel)} and {len(ctrl)}."
         )
-    pushes, parameters = pushes or {}, parameters or Parameters()
+    given = _Given(model, ctrl, pushes or {}, parameters or Parameters(), measure)
+    state = replace(state, measured=given.nothing_measured())
     substep = _runge_kutta if model.options.integrator == "rk4" else _semi_implicit
-    return repeat(substeps, lambda s, _: substep(model, s, ctrl, pushes, parameters), state, like=state.qvel[0])
+    return repeat(substeps, lambda s, index: substep(given, s, index == substeps - 1), state, like=state.qvel[0])
 
 
 def make_problem(
@@ -115,20 +124,46 @@ def make_problem(
     return Problem(model, where, mass, force, joint_rows(model, qpos, qvel), cones, slots, dropped)
 
 
-def _semi_implicit(model: Model, state: State, ctrl: Sequence[Scalar], pushes: Pushes, parameters: Parameters) -> State:
+@dataclass(frozen=True)
+class _Given:
+    """What stays the same during a step."""
+
+    model: Model
+    ctrl: Sequence[Scalar]
+    pushes: Pushes
+    parameters: Parameters
+    measure: Measure | None
+
+    def problem(self, qpos: Sequence[Scalar], qvel: Sequence[Scalar]) -> Problem:
+        return make_problem(self.model, qpos, qvel, self.ctrl, self.pushes, self.parameters)
+
+    def nothing_measured(self) -> list[Scalar]:
+        """As many zeros as there are numbers to measure."""
+        return [] if self.measure is None else [0.0 for _ in self.measure([sp.ZERO6] * len(self.model.bodies))]
+
+    def measured(self, problem: Problem, qacc: Sequence[Scalar], last: Scalar) -> list[Scalar]:
+        """Measure in the last evaluation of a step; all others skip the work."""
+        measure, count = self.measure, len(self.nothing_measured())
+        if measure is None:
+            return []
+        return when(last, lambda: measure(wrenches_on_bodies(problem, qacc, self.parameters.mass)), count, qacc[0])
+
+
+def _semi_implicit(given: _Given, state: State, last: Scalar) -> State:
     """New velocities first, then positions with them; damping is taken implicitly."""
-    h = model.options.timestep
-    problem = make_problem(model, state.qpos, state.qvel, ctrl, pushes, parameters)
+    model, h = given.model, given.model.options.timestep
+    problem = given.problem(state.qpos, state.qvel)
     qacc = solve_accelerations(problem, state.qacc)
     damping: list[Scalar] = [dof.damping for dof in model.dofs]
     if model.options.integrator == "implicitfast":
-        damping = list(sp.plus(damping, actuator_damping(model, state.qpos, state.qvel, ctrl)))
+        damping = list(sp.plus(damping, actuator_damping(model, state.qpos, state.qvel, given.ctrl)))
     elif not model.options.implicit_damping:
         damping = [0.0] * model.nv
     change = damped_accelerations(model, problem.mass, damping, qacc)
     qvel = [sp.fma(h, a, v) for a, v in zip(change, state.qvel)]
     qpos = advance_positions(model, state.qpos, [sp.mul(h, v) for v in qvel])
-    return State(qpos, qvel, qacc, touch_forces(problem, qacc), state.dropped + problem.dropped)
+    touch, measured = touch_forces(problem, qacc), given.measured(problem, qacc, last)
+    return State(qpos, qvel, qacc, touch, state.dropped + problem.dropped, measured)
 
 
 @dataclass
@@ -142,18 +177,19 @@ class _Stage:
     qacc: list[Scalar]
     touch: list[Scalar]
     dropped: Scalar
+    measured: list[Scalar]
 
 
-def _runge_kutta(model: Model, state: State, ctrl: Sequence[Scalar], pushes: Pushes, parameters: Parameters) -> State:
+def _runge_kutta(given: _Given, state: State, last_step: Scalar) -> State:
     """The classical fourth-order method; its four stages are a loop, so that the kernel does not grow."""
-    h = model.options.timestep
+    model, h = given.model, given.model.options.timestep
 
     def stage(s: _Stage, index: Scalar) -> _Stage:
         last, outer = index == 3, (index == 0) | (index == 3)
         weight = dr.select(outer, as_array(1.0 / 6.0, s.dropped), as_array(1.0 / 3.0, s.dropped))
         reach = dr.select(index == 2, as_array(h, s.dropped), as_array(0.5 * h, s.dropped))
         qpos = advance_positions(model, state.qpos, s.move)
-        problem = make_problem(model, qpos, s.qvel, ctrl, pushes, parameters)
+        problem = given.problem(qpos, s.qvel)
         qacc = solve_accelerations(problem, s.qacc)
         rates = turning_rates(model, s.move, s.qvel)
         return _Stage(
@@ -164,15 +200,16 @@ def _runge_kutta(model: Model, state: State, ctrl: Sequence[Scalar], pushes: Pus
             qacc=qacc,
             touch=touch_forces(problem, qacc),
             dropped=s.dropped + problem.dropped,
+            measured=given.measured(problem, qacc, last & last_step),
         )
 
     zero = 0.0 * state.dropped
     zeros = [zero] * model.nv
-    first = _Stage(zeros, list(state.qvel), zeros, zeros, state.qacc, state.touch, state.dropped)
+    first = _Stage(zeros, list(state.qvel), zeros, zeros, state.qacc, state.touch, state.dropped, state.measured)
     end = repeat(4, stage, first, like=state.qvel[0])
     qvel = [sp.fma(h, a, v) for a, v in zip(end.qaccs, state.qvel)]
     qpos = advance_positions(model, state.qpos, [sp.mul(h, r) for r in end.rates])
-    return State(qpos, qvel, end.qacc, end.touch, end.dropped)
+    return State(qpos, qvel, end.qacc, end.touch, end.dropped, end.measured)
 
 
 LARGEST_NUMBER = 1e10

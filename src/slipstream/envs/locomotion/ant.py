@@ -15,8 +15,6 @@ class Ant(Robot):
     """Run forward on four legs without turning over.
 
     Gymnasium's Ant-v5 without the contact forces in the observation (`include_cfrc_ext_in_observation=False`).
-    Its contact cost (at most 0.0005 for each component of each body's contact wrench) is left out: the physics
-    does not report those wrenches.
     """
 
     name = "ant"
@@ -29,15 +27,18 @@ class Ant(Robot):
         frame_skip: int = 5,
         forward_reward_weight: float = 1.0,
         ctrl_cost_weight: float = 0.5,
+        contact_cost_weight: float = 5e-4,
         healthy_reward: float = 1.0,
         main_body: int | str = 1,
         terminate_when_unhealthy: bool = True,
         healthy_z_range: Sequence[float] = (0.2, 1.0),
+        contact_force_range: Sequence[float] = (-1.0, 1.0),
         reset_noise_scale: float = 0.1,
         exclude_current_positions_from_observation: bool = True,
         **robot: Any,
     ):
         self.forward_reward_weight, self.ctrl_cost_weight = forward_reward_weight, ctrl_cost_weight
+        self.contact_cost_weight, self.contact_force_range = contact_cost_weight, contact_force_range
         self.healthy_reward, self.healthy_z_range = healthy_reward, healthy_z_range
         self.terminate_when_unhealthy = terminate_when_unhealthy
         self.reset_noise_scale = reset_noise_scale
@@ -51,10 +52,14 @@ class Ant(Robot):
         return self.start_state(qpos, qvel, rng)
 
     def step(self, state, action, rng):
-        after = self.simulate(state, action, rng)
+        after, contact_cost = self.simulate_and_measure(state, action, rng, self.contact_cost)
         healthy = self.is_healthy(after)
-        reward = self.forward_reward(state, after) + self.alive_reward(healthy) - self.control_cost(action)
-        return after, reward, self.terminate_when_unhealthy & negated(healthy)
+        reward = self.forward_reward(state, after) + self.alive_reward(healthy)
+        return (
+            after,
+            reward - self.control_cost(action) - contact_cost,
+            self.terminate_when_unhealthy & negated(healthy),
+        )
 
     def observe(self, state):
         return (*state.qpos[self.hidden_positions :], *state.qvel)
@@ -75,6 +80,12 @@ class Ant(Robot):
 
     def control_cost(self, action):
         return self.ctrl_cost_weight * squares(action)
+
+    def contact_cost(self, wrenches):
+        if self.contact_cost_weight == 0:
+            return 0.0  # nothing to compute
+        low, high = self.contact_force_range
+        return self.contact_cost_weight * squares(dr.clip(value, low, high) for wrench in wrenches for value in wrench)
 
     def is_healthy(self, state):
         """Whether the torso is neither on the ground nor in the air."""

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
+
+import drjit as dr
 
 from slipstream.envs.locomotion.robot import Robot, squares
 
@@ -11,8 +15,7 @@ class HumanoidStandup(Robot):
     """Stand up from lying on the back.
 
     Gymnasium's HumanoidStandup-v5 without the inertias, velocities and forces of all bodies in the observation
-    (its `include_..._in_observation=False`). Its impact cost is left out: the physics does not report the
-    contact wrenches it is made of. In Gymnasium random actions pay 0.14 per step for it, of a reward of 33.
+    (its `include_..._in_observation=False`).
     """
 
     name = "humanoid"
@@ -29,10 +32,13 @@ class HumanoidStandup(Robot):
         xml_file: str = "humanoidstandup.xml",
         frame_skip: int = 5,
         ctrl_cost_weight: float = 0.1,
+        impact_cost_weight: float = 0.5e-6,
+        impact_cost_range: Sequence[float] = (-math.inf, 10.0),
         reset_noise_scale: float = 1e-2,
         exclude_current_positions_from_observation: bool = True,
         **robot: Any,
     ):
+        self.impact_cost_weight, self.impact_cost_range = impact_cost_weight, impact_cost_range
         self.ctrl_cost_weight, self.reset_noise_scale = ctrl_cost_weight, reset_noise_scale
         self.hidden_positions = 2 if exclude_current_positions_from_observation else 0
         super().__init__(xml_file, frame_skip, **robot)
@@ -42,8 +48,8 @@ class HumanoidStandup(Robot):
         return self.start_state(self.noisy_positions(rng, scale), self.noisy_velocities(rng, scale), rng)
 
     def step(self, state, action, rng):
-        after = self.simulate(state, action, rng)
-        return after, self.height_reward(after) - self.control_cost(action) + 1.0, False
+        after, impact_cost = self.simulate_and_measure(state, action, rng, self.impact_cost)
+        return after, self.height_reward(after) - self.control_cost(action) - impact_cost + 1.0, False
 
     def observe(self, state):
         return (*state.qpos[self.hidden_positions :], *state.qvel)
@@ -57,3 +63,9 @@ class HumanoidStandup(Robot):
 
     def control_cost(self, action):
         return self.ctrl_cost_weight * squares(action)
+
+    def impact_cost(self, wrenches):
+        if self.impact_cost_weight == 0:
+            return 0.0  # nothing to compute
+        cost = self.impact_cost_weight * squares(value for wrench in wrenches for value in wrench)
+        return dr.clip(cost, *self.impact_cost_range)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -112,6 +112,18 @@ class Robot(Env):
 
     def simulate(self, state: Any, action: tuple, rng: Rng) -> Any:
         """The state after one control step of physics."""
+        return self._simulate(state, action, rng, None)[0]
+
+    def simulate_and_measure(self, state: Any, action: tuple, rng: Rng, measure: Callable) -> tuple[Any, Any]:
+        """The state after one control step of physics, and a number made of the contacts at its end.
+
+        Args:
+            measure: makes it of the wrenches on all bodies (see `physics.contact_wrenches`).
+        """
+        after, (measured,) = self._simulate(state, action, rng, lambda wrenches: [measure(wrenches)])
+        return after, measured
+
+    def _simulate(self, state: Any, action: tuple, rng: Rng, measure: physics.Measure | None) -> tuple[Any, list]:
         zero = 0.0 * state.qvel[0]
         before = physics.State(list(state.qpos), list(state.qvel), list(state.qacc), [], zero)
         after = physics.step(
@@ -121,9 +133,11 @@ class Robot(Env):
             substeps=self.frame_skip,
             pushes=self.random.pushes(self.model, rng, self.time_step),
             parameters=self.variation(state).parameters,
+            measure=measure,
         )
         past = (*action, *state.past)[: len(state.past)]
-        return replace(state, qpos=tuple(after.qpos), qvel=tuple(after.qvel), qacc=tuple(after.qacc), past=past)
+        new = replace(state, qpos=tuple(after.qpos), qvel=tuple(after.qvel), qacc=tuple(after.qacc), past=past)
+        return new, after.measured
 
     def variation(self, state: State) -> Variation:
         """How this episode's robot differs from the model."""
@@ -186,7 +200,7 @@ def gymnasium_assets() -> Path:
 # Terms that several robots share.
 
 
-def squares(values: Sequence[Any]) -> Any:
+def squares(values: Iterable[Any]) -> Any:
     """The sum of squares."""
     total: Any = 0.0
     for value in values:

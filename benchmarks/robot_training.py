@@ -1,8 +1,8 @@
 """Robots learn to run here, and still run in Gymnasium: what `slipstream train NAME` gives, seed by seed.
 
-    .venv/bin/python benchmarks/robots.py                      # all of them, one after the other
-    .venv/bin/python benchmarks/robots.py --robots humanoid    # three seeds of one
-    .venv/bin/python benchmarks/robots.py --at-once 2          # two runs at a time, each on a core of its own
+    .venv/bin/python benchmarks/robot_training.py                      # all of them, one after the other
+    .venv/bin/python benchmarks/robot_training.py --robots humanoid    # three seeds of one
+    .venv/bin/python benchmarks/robot_training.py --at-once 2          # two runs at a time, each on a core of its own
 
 Every run is the plain command with its preset, timed from outside: starting, compiling, training, evaluating and
 saving included. Its best checkpoint then plays 20 episodes in Gymnasium's own, unmodified environment. Runs that are
