@@ -78,6 +78,7 @@ PRESETS = {
             "humanoid-run",
             "humanoid-flagrun",
             "humanoid-flagrun-harder",
+            "humanoid-flagrun-harder-terrain",
             "ant-run",
         ),
         ROBOT,
