@@ -47,6 +47,8 @@ def record_episode(policies: Policies, states: States, worlds: Worlds, max_steps
     if "qpos" not in worlds.state_fields or not hasattr(worlds.env, "model"):
         raise VideoError(f"{type(worlds.env).__name__} is not a robot: there is nothing that MuJoCo could draw.")
     worlds.reset()
+    robot: Any = worlds.env
+    robot.show(worlds.get_state())
     store = worlds.new_store(1)
     worlds.engine.observe(store, 0)
     views = store_views(store)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 import drjit as dr
+import numpy as np
 
 from slipstream import physics
 from slipstream.envs.env import Env, Float, Group, Int
@@ -48,6 +49,8 @@ class Robot(Env):
     max_steps = 1000
     name: ClassVar[str] = "robot"
     """Of the group of agents (of one)."""
+    state_type: ClassVar[type[State]] = State
+    """With more fields (that have defaults) for a task that needs them."""
 
     def __init__(
         self,
@@ -78,12 +81,27 @@ class Robot(Env):
         self.random = Randomisation(
             random_mass, random_friction, random_strength, random_latency, random_push, push_interval
         )
-        self.model = load_model(xml_file, integrator, timestep, self_contacts)
+        self.model = self._load_model(xml_file, integrator, timestep, self_contacts)
         self.frame_skip = frame_skip
         self.time_step = self.model.options.timestep * frame_skip
         ranges = [actuator.ctrl_range for actuator in self.model.actuators]
         action = Box(self.model.nu, *(tuple(bounds) for bounds in zip(*ranges)))
         self.groups = (Group(self.name, observation=Box(self._count_features()), action=action),)
+
+    def _load_model(
+        self, xml_file: str, integrator: str | None, timestep: float | None, self_contacts: int
+    ) -> physics.Model:
+        path = model_file(xml_file)
+        kind: Any = integrator
+        # What MuJoCo deprecates in Gymnasium's files is nothing a user could mend; about their own files they are told.
+        silent = path.parent == gymnasium_assets()
+        with _without_mujoco_warnings() if silent else nullcontext():
+            source = self.read_model(path)
+            return physics.load(source, integrator=kind, timestep=timestep, self_contacts=self_contacts)
+
+    def read_model(self, path: Path) -> Any:
+        """What `physics.load` is given: the file, unless a task changes what is in it."""
+        return str(path)
 
     def _count_features(self) -> int:
         """The size of the observation: that of a robot in its default pose."""
@@ -92,11 +110,11 @@ class Robot(Env):
 
     # For `reset`.
 
-    def start_state(self, qpos: Sequence[Any], qvel: Sequence[Any], rng: Rng | None = None) -> State:
+    def start_state(self, qpos: Sequence[Any], qvel: Sequence[Any], rng: Rng | None = None) -> Any:
         """The first state of an episode, from its coordinates and velocities."""
         drawn = () if rng is None else self.random.draw(self.model, rng)
         past = (0.0,) * (self.random.latency * self.model.nu)
-        state = State(tuple(qpos), tuple(qvel), (0.0,) * self.model.nv, 0.0, 0, drawn, past)
+        state = self.state_type(tuple(qpos), tuple(qvel), (0.0,) * self.model.nv, 0.0, 0, drawn, past)
         return replace(state, start=self.place(state))
 
     def noisy_positions(self, rng: Rng, scale: float) -> list[Any]:
@@ -132,12 +150,16 @@ class Robot(Env):
             self.drive(state, action),
             substeps=self.frame_skip,
             pushes=self.random.pushes(self.model, rng, self.time_step),
-            parameters=self.variation(state).parameters,
+            parameters=self.parameters(state),
             measure=measure,
         )
         past = (*action, *state.past)[: len(state.past)]
         new = replace(state, qpos=tuple(after.qpos), qvel=tuple(after.qvel), qacc=tuple(after.qacc), past=past)
         return new, after.measured
+
+    def parameters(self, state: Any) -> physics.Parameters:
+        """In what the physics differs from world to world."""
+        return self.variation(state).parameters
 
     def variation(self, state: State) -> Variation:
         """How this episode's robot differs from the model."""
@@ -155,7 +177,10 @@ class Robot(Env):
         """Mean velocity along x during a step, in m/s."""
         return (self.place(after) - self.place(before)) / self.time_step
 
-    # For `report`.
+    # For `report`, and for films.
+
+    def show(self, state: Mapping[str, np.ndarray]) -> None:
+        """Make MuJoCo's model look like the (only) world of a state, as `Worlds.get_state` returned it."""
 
     def episode_speed(self, state: State) -> Any:
         """Mean velocity along x since the episode began, in m/s."""
@@ -163,19 +188,15 @@ class Robot(Env):
         return (self.place(state) - state.start) / (steps * self.time_step)
 
 
-def load_model(xml_file: str, integrator: str | None, timestep: float | None, self_contacts: int) -> physics.Model:
-    """The model of an MJCF file, or of one of Gymnasium's assets by its name."""
+def model_file(xml_file: str) -> Path:
+    """An MJCF file, or one of Gymnasium's assets by its name."""
     path = Path(xml_file).expanduser()
     if not path.is_file():
         path = gymnasium_assets() / xml_file
     if not path.is_file():
         known = ", ".join(sorted(p.name for p in gymnasium_assets().glob("*.xml")))
         raise ValueError(f"There is no model file {xml_file!r}, and it is none of Gymnasium's assets: {known}.")
-    # What MuJoCo deprecates in Gymnasium's files is nothing a user could mend; about their own files they are told.
-    silent = path.parent == gymnasium_assets()
-    with _without_mujoco_warnings() if silent else nullcontext():
-        kind: Any = integrator
-        return physics.load(str(path), integrator=kind, timestep=timestep, self_contacts=self_contacts)
+    return path
 
 
 @contextmanager
