@@ -46,9 +46,10 @@ def run(options: Video) -> int:
     config = TrainConfig.from_json(directory.config())
     policies, states = load_policies(directory, options.checkpoint)
     worlds = make(config.env, 1, options.seed, **dict(config.env_options))
-    qpos = record_episode(policies, states, worlds, options.steps)
+    episode = record_episode(policies, states, worlds, options.steps)
     file = Path(options.out) if options.out else Path(options.run) / "video.gif"
-    write_film(render(worlds.env, qpos, options.width, options.height), file)
-    result = {"file": str(file), "steps": len(qpos) - 1}
-    print(json_module.dumps(result) if options.json else f"Wrote {file} ({len(qpos) - 1} steps)")
+    write_film(render(worlds.env, episode, options.width, options.height), file)
+    steps = len(episode.qpos) - 1
+    result = {"file": str(file), "steps": steps}
+    print(json_module.dumps(result) if options.json else f"Wrote {file} ({steps} steps)")
     return 0
