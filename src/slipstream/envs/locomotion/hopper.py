@@ -6,15 +6,11 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import drjit as dr
-
-from slipstream.envs.locomotion.robot import Robot, negated, squares, within
-
-MAX_SEEN_SPEED = 10.0
-"""Velocities are clipped to this in the observation."""
+from slipstream.envs.locomotion.forward import UprightRobot
+from slipstream.envs.locomotion.robot import within
 
 
-class Hopper(Robot):
+class Hopper(UprightRobot):
     """Hop forward on one leg in a plane without falling.
 
     Gymnasium's Hopper-v5.
@@ -22,55 +18,24 @@ class Hopper(Robot):
 
     name = "hopper"
     gymnasium_id = "Hopper-v5"
+    largest_seen_speed = 10.0
 
     def __init__(
         self,
         xml_file: str = "hopper.xml",
         frame_skip: int = 4,
-        forward_reward_weight: float = 1.0,
         ctrl_cost_weight: float = 1e-3,
-        healthy_reward: float = 1.0,
-        terminate_when_unhealthy: bool = True,
         healthy_state_range: Sequence[float] = (-100.0, 100.0),
         healthy_z_range: Sequence[float] = (0.7, math.inf),
         healthy_angle_range: Sequence[float] = (-0.2, 0.2),
         reset_noise_scale: float = 5e-3,
-        exclude_current_positions_from_observation: bool = True,
-        **robot: Any,
+        **upright: Any,
     ):
-        self.forward_reward_weight, self.ctrl_cost_weight = forward_reward_weight, ctrl_cost_weight
-        self.healthy_reward, self.terminate_when_unhealthy = healthy_reward, terminate_when_unhealthy
         self.healthy_state_range, self.healthy_z_range = healthy_state_range, healthy_z_range
         self.healthy_angle_range = healthy_angle_range
-        self.reset_noise_scale = reset_noise_scale
-        self.hidden_positions = 1 if exclude_current_positions_from_observation else 0
-        super().__init__(xml_file, frame_skip, **robot)
-
-    def reset(self, rng):
-        scale = self.reset_noise_scale
-        return self.start_state(self.noisy_positions(rng, scale), self.noisy_velocities(rng, scale), rng)
-
-    def step(self, state, action, rng):
-        after = self.simulate(state, action, rng)
-        healthy = self.is_healthy(after)
-        reward = self.forward_reward(state, after) + self.alive_reward(healthy) - self.control_cost(action)
-        return after, reward, self.terminate_when_unhealthy & negated(healthy)
-
-    def observe(self, state):
-        seen = (dr.clip(v, -MAX_SEEN_SPEED, MAX_SEEN_SPEED) for v in state.qvel)
-        return (*state.qpos[self.hidden_positions :], *seen)
-
-    def report(self, state):
-        return {"forward_speed": self.episode_speed(state)}
-
-    def forward_reward(self, before, after):
-        return self.forward_reward_weight * self.speed(before, after)
-
-    def alive_reward(self, healthy):
-        return dr.select(healthy, self.healthy_reward, 0.0)
-
-    def control_cost(self, action):
-        return self.ctrl_cost_weight * squares(action)
+        super().__init__(
+            xml_file, frame_skip, ctrl_cost_weight=ctrl_cost_weight, reset_noise_scale=reset_noise_scale, **upright
+        )
 
     def is_healthy(self, state):
         """Whether the torso is high and upright, and nothing is out of hand."""

@@ -48,7 +48,8 @@ class HumanoidStandup(Robot):
         return self.start_state(self.noisy_positions(rng, scale), self.noisy_velocities(rng, scale), rng)
 
     def step(self, state, action, rng):
-        after, impact_cost = self.simulate_and_measure(state, action, rng, self.impact_cost)
+        measure = self.impact_cost if self.impact_cost_weight else None
+        after, impact_cost = self.simulate_and_measure(state, action, rng, measure)
         return after, self.height_reward(after) - self.control_cost(action) - impact_cost + 1.0, False
 
     def observe(self, state):
@@ -65,7 +66,5 @@ class HumanoidStandup(Robot):
         return self.ctrl_cost_weight * squares(action)
 
     def impact_cost(self, wrenches):
-        if self.impact_cost_weight == 0:
-            return 0.0  # nothing to compute
         cost = self.impact_cost_weight * squares(value for wrench in wrenches for value in wrench)
         return dr.clip(cost, *self.impact_cost_range)

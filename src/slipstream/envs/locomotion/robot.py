@@ -130,18 +130,14 @@ class Robot(Env):
 
     def simulate(self, state: Any, action: tuple, rng: Rng) -> Any:
         """The state after one control step of physics."""
-        return self._simulate(state, action, rng, None)[0]
+        return self.simulate_and_measure(state, action, rng, None)[0]
 
-    def simulate_and_measure(self, state: Any, action: tuple, rng: Rng, measure: Callable) -> tuple[Any, Any]:
+    def simulate_and_measure(self, state: Any, action: tuple, rng: Rng, measure: Callable | None) -> tuple[Any, Any]:
         """The state after one control step of physics, and a number made of the contacts at its end.
 
         Args:
-            measure: makes it of the wrenches on all bodies (see `physics.contact_wrenches`).
+            measure: makes it of the wrenches on all bodies (see `physics.contact_wrenches`). None: it is 0.
         """
-        after, (measured,) = self._simulate(state, action, rng, lambda wrenches: [measure(wrenches)])
-        return after, measured
-
-    def _simulate(self, state: Any, action: tuple, rng: Rng, measure: physics.Measure | None) -> tuple[Any, list]:
         zero = 0.0 * state.qvel[0]
         before = physics.State(list(state.qpos), list(state.qvel), list(state.qacc), [], zero)
         after = physics.step(
@@ -151,11 +147,11 @@ class Robot(Env):
             substeps=self.frame_skip,
             pushes=self.random.pushes(self.model, rng, self.time_step),
             parameters=self.parameters(state),
-            measure=measure,
+            measure=None if measure is None else lambda wrenches: [measure(wrenches)],
         )
         past = (*action, *state.past)[: len(state.past)]
         new = replace(state, qpos=tuple(after.qpos), qvel=tuple(after.qvel), qacc=tuple(after.qacc), past=past)
-        return new, after.measured
+        return new, after.measured[0] if after.measured else 0.0
 
     def parameters(self, state: Any) -> physics.Parameters:
         """In what the physics differs from world to world."""

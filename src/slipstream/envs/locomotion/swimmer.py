@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from slipstream.envs.locomotion.robot import Robot, squares
+from slipstream.envs.locomotion.forward import ForwardRobot
 
 
-class Swimmer(Robot):
+class Swimmer(ForwardRobot):
     """Swim forward with three links in a viscous fluid.
 
     Gymnasium's Swimmer-v5.
@@ -15,38 +15,16 @@ class Swimmer(Robot):
 
     name = "swimmer"
     gymnasium_id = "Swimmer-v5"
+    ground_coordinates = 2
 
     def __init__(
         self,
         xml_file: str = "swimmer.xml",
         frame_skip: int = 4,
-        forward_reward_weight: float = 1.0,
         ctrl_cost_weight: float = 1e-4,
         reset_noise_scale: float = 0.1,
-        exclude_current_positions_from_observation: bool = True,
-        **robot: Any,
+        **forward: Any,
     ):
-        self.forward_reward_weight, self.ctrl_cost_weight = forward_reward_weight, ctrl_cost_weight
-        self.reset_noise_scale = reset_noise_scale
-        self.hidden_positions = 2 if exclude_current_positions_from_observation else 0
-        super().__init__(xml_file, frame_skip, **robot)
-
-    def reset(self, rng):
-        scale = self.reset_noise_scale
-        return self.start_state(self.noisy_positions(rng, scale), self.noisy_velocities(rng, scale), rng)
-
-    def step(self, state, action, rng):
-        after = self.simulate(state, action, rng)
-        return after, self.forward_reward(state, after) - self.control_cost(action), False
-
-    def observe(self, state):
-        return (*state.qpos[self.hidden_positions :], *state.qvel)
-
-    def report(self, state):
-        return {"forward_speed": self.episode_speed(state)}
-
-    def forward_reward(self, before, after):
-        return self.forward_reward_weight * self.speed(before, after)
-
-    def control_cost(self, action):
-        return self.ctrl_cost_weight * squares(action)
+        super().__init__(
+            xml_file, frame_skip, ctrl_cost_weight=ctrl_cost_weight, reset_noise_scale=reset_noise_scale, **forward
+        )
