@@ -125,7 +125,7 @@ def report(results: list[dict[str, Any]]) -> None:
             f"{rates[0]:,.0f} / {rates[1]:,.0f}",
             f"{rates[0] / rates[1]:.0f}",
         )
-    Console().print(table)
+    Console(width=None if sys.stdout.isatty() else 120).print(table)
     for r in results:
         split = ", ".join(f"{100 * r['slipstream']['split'][n]:.0f} % {n.partition('/')[2]}" for n in SPLIT)
         print(f"{r['robot']}: {split}")

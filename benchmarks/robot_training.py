@@ -124,7 +124,7 @@ def report(results: dict[str, list[dict[str, Any]]]) -> None:
             table.add_row(
                 robot, str(r["seed"]), took, str(r["cores"]), f"{r['steps']:,}", f"{r['here']['mean']:,.0f}", *cells
             )
-    Console().print(table)
+    Console(width=None if sys.stdout.isatty() else 120).print(table)
 
 
 def draw(results: dict[str, list[dict[str, Any]]], out: Path) -> None:
