@@ -138,7 +138,7 @@ def draw(results: dict[str, list[dict[str, Any]]], out: Path) -> None:
             seconds, _, values = zip(*r["curve"])
             axis.plot([s / 60 for s in seconds], values, label=f"seed {r['seed']}")
         axis.axhline({**GOALS, **WITHOUT_GYMNASIUM}[robot], color="0.6", linewidth=1, linestyle="--")
-        axis.set(title=robot, xlabel="minutes")
+        axis.set(title=robot, xlabel="minutes", xlim=(0, None))
         axis.grid(alpha=0.3)
         axis.spines[["top", "right"]].set_visible(False)
         axis.legend(frameon=False, loc="lower right")
