@@ -125,7 +125,7 @@ def report(results: list[dict[str, Any]]) -> None:
             f"{rates[0]:,.0f} / {rates[1]:,.0f}",
             f"{rates[0] / rates[1]:.0f}",
         )
-    Console().print(table)
+    Console(width=None if sys.stdout.isatty() else 120).print(table)
     for r in results:
         split = ", ".join(f"{100 * r['slipstream']['split'][n]:.0f} % {n.partition('/')[2]}" for n in SPLIT)
         print(f"{r['robot']}: {split}")
@@ -144,7 +144,9 @@ def main() -> None:
     parser.add_argument("--out", default="docs/figures/locomotion.json", help="where to write the figures")
     arguments = parser.parse_args()
     seconds = 60 * arguments.minutes
-    python = peer_python("stable-baselines3", "gymnasium[mujoco]", *(["brax"] if arguments.brax else []))
+    # Brax 0.14 uses functions that later versions of JAX no longer have.
+    brax_too = ["brax", "jax<0.9"] if arguments.brax else []
+    python = peer_python("stable-baselines3", "gymnasium[mujoco]", *brax_too)
     results = []
     with tempfile.TemporaryDirectory() as scratch:
         for robot in arguments.robots:

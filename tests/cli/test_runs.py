@@ -76,6 +76,16 @@ def test_eval_shows_people_a_table(run, capsys):
     assert "cart" in out and "Episode length" in out
 
 
+def test_eval_can_play_in_a_world_with_other_options(run, capsys, tmp_path):
+    game = str(tmp_path / "tag")
+    assert main(["train", "tag-gridworld", *TINY, "--run", game, "--quiet"]) == 0
+    large = ["--option", "episode_length=9", "--option", "grid_length=40"]
+    assert main(["eval", game, "--checkpoint", "latest", "--episodes", "5", *large, "--json"]) == 0
+    assert strictly(capsys.readouterr().out)["length"] == 9, "nobody is caught so soon on so large a grid"
+    assert main(["eval", run, "--option", "gravity=3"]) == 2
+    assert "gravity" in capsys.readouterr().err
+
+
 def test_plot_writes_both_files_and_tells_programs_which(run, capsys, tmp_path):
     assert main(["plot", run, "--metric", "seconds", "--out", str(tmp_path / "c"), "--json"]) == 0
     files = json.loads(capsys.readouterr().out)["files"]

@@ -209,6 +209,23 @@ def test_a_sphere_at_rest_on_a_slope_as_in_mujoco():
     assert [n[0] for n in normal] == pytest.approx(np.array([-0.1, 0, 1]) / np.hypot(0.1, 1), abs=1e-6)
 
 
+ODD_PLACES = [0.1, float("nan"), float("inf"), -float("inf"), 1e30, -1e30]
+
+
+@pytest.mark.parametrize("backend", ["llvm", "scalar"])
+def test_nothing_beyond_a_field_is_read(backend):
+    model = terrain_model(np.full((21, 31), 0.7))
+    terrain = physics.make_terrain(model, arrays.array_types(backend))
+    for level in (0, 10**6, -1):
+        terrain.level = level
+        if backend == "llvm":
+            heights = physics.surface(model, terrain, D(ODD_PLACES), D(ODD_PLACES[::-1]))[0]
+        else:
+            heights = [physics.surface(model, terrain, *place)[0] for place in zip(ODD_PLACES, ODD_PLACES[::-1])]
+        finite = ~np.isnan(ODD_PLACES) & ~np.isnan(ODD_PLACES[::-1])
+        assert np.array(heights)[finite] == pytest.approx(0.5, abs=1e-6)
+
+
 def test_terrain_must_be_given_and_fit():
     model = terrain_model(np.zeros((21, 31)))
     with pytest.raises(physics.ModelError, match="terrain"):

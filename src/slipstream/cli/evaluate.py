@@ -28,6 +28,8 @@ class Eval:
     """Randomness of the worlds."""
     explore: bool = False
     """Sample actions instead of taking the best one."""
+    option: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
+    """An option of the world other than in training, as name=value; may be repeated."""
     checkpoint: str = "best"
     """Which weights: best, latest, or a checkpoint's name."""
     backend: str = "auto"
@@ -37,7 +39,7 @@ class Eval:
 
 
 def run(options: Eval) -> int:
-    from slipstream.cli.values import strict_json
+    from slipstream.cli.values import parse_assignments, strict_json
     from slipstream.envs.registry import make
     from slipstream.runs.directory import RunDirectory
     from slipstream.training.config import TrainConfig
@@ -50,12 +52,13 @@ def run(options: Eval) -> int:
     directory = RunDirectory.open(options.run)
     config = TrainConfig.from_json(directory.config())
     policies, states = load_policies(directory, options.checkpoint)
-    worlds = make(config.env, episodes, options.seed, options.backend, **dict(config.env_options))
+    env_options = {**config.env_options, **parse_assignments("--option", options.option)}
+    worlds = make(config.env, episodes, options.seed, options.backend, **env_options)
     there = None
     if options.in_ == "gymnasium":
         from slipstream.training.in_gymnasium import evaluate_in_gymnasium, match, policy_for
 
-        chosen = match(worlds.env, config.env_options)
+        chosen = match(worlds.env, env_options)
         policy = policy_for(policies, states)
         there = evaluate_in_gymnasium(policy, chosen, episodes, seed=options.seed, explore=options.explore)
     here = evaluate(policies, states, worlds, explore=options.explore, seed=options.seed)

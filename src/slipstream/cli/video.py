@@ -21,6 +21,8 @@ class Video:
     """Stop after so many steps; by default at the end of the episode."""
     seed: int = 1_000_003
     """Randomness of the world."""
+    option: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
+    """An option of the world other than in training, as name=value; may be repeated."""
     checkpoint: str = "best"
     """Which weights: best, latest, or a checkpoint's name."""
     width: int = 480
@@ -35,6 +37,7 @@ def run(options: Video) -> int:
     from slipstream.training.video import choose_renderer, record_episode, render, write_film
 
     choose_renderer()
+    from slipstream.cli.values import parse_assignments
     from slipstream.envs.registry import make
     from slipstream.runs.directory import RunDirectory
     from slipstream.training.config import TrainConfig
@@ -45,10 +48,12 @@ def run(options: Video) -> int:
     directory = RunDirectory.open(options.run)
     config = TrainConfig.from_json(directory.config())
     policies, states = load_policies(directory, options.checkpoint)
-    worlds = make(config.env, 1, options.seed, **dict(config.env_options))
-    qpos = record_episode(policies, states, worlds, options.steps)
+    env_options = {**config.env_options, **parse_assignments("--option", options.option)}
+    worlds = make(config.env, 1, options.seed, **env_options)
+    episode = record_episode(policies, states, worlds, options.steps)
     file = Path(options.out) if options.out else Path(options.run) / "video.gif"
-    write_film(render(worlds.env, qpos, options.width, options.height), file)
-    result = {"file": str(file), "steps": len(qpos) - 1}
-    print(json_module.dumps(result) if options.json else f"Wrote {file} ({len(qpos) - 1} steps)")
+    write_film(render(worlds.env, episode, options.width, options.height), file)
+    steps = len(episode.qpos) - 1
+    result = {"file": str(file), "steps": steps}
+    print(json_module.dumps(result) if options.json else f"Wrote {file} ({steps} steps)")
     return 0

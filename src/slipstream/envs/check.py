@@ -310,6 +310,7 @@ class _Watched(Env):
         self._env = env
         self.groups, self.max_steps = env.groups, env.max_steps
         self.active, self.action_mask, self.report = env.active, env.action_mask, env.report
+        self.next_episode, self.tables = env.next_episode, env.tables
         self.rewards: list[dict[str, Any]] = []
         self.drew = False
 

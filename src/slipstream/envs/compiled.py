@@ -46,6 +46,7 @@ class CompiledWorlds:
         self._recorded: dict[tuple, Any] = {}
         self.age = 0
         self.seed = seed
+        self._tables = env.tables(types)
         self._reset_clock()
         self.reset()
         self.layouts = self._layouts()
@@ -197,7 +198,7 @@ class CompiledWorlds:
             dr.eval(now, clock, arrays, results)
             return now, clock, results
 
-        return dr.freeze(step, warn_after=2)
+        return dr.freeze(step, warn_after=2, state_fn=lambda *_: self._tables)
 
     @property
     def recordings(self) -> int:

@@ -243,6 +243,23 @@ class Env(ABC):
         """For each choice of each discrete action component, whether it is allowed now (None: all)."""
         return None
 
+    def next_episode(self, ended: Any, fresh: Any) -> Any:
+        """The first state of an episode that follows another: `fresh`, as `reset` returned it, unless something is
+        carried over from the last state of the one that ended (such as the level of a curriculum).
+
+        It is computed in every step for all worlds, and used where an episode has ended. Where that was because
+        a number was not finite, `ended` still holds that number.
+        """
+        return fresh
+
+    def tables(self, types: ArrayTypes) -> Any:
+        """Arrays on the device that the rules read beside the state, such as a map: a list or dictionary of them.
+
+        Called once, before anything else. The rules find them through `self`; returning them tells the system to hand
+        them to the compiled step, which would otherwise not know that it depends on them.
+        """
+        return ()
+
     def report(self, state: Any) -> Mapping[str, Any]:
         """Named quantities of the world at the end of an episode, averaged into the run's metrics."""
         return {}

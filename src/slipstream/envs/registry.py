@@ -36,6 +36,8 @@ NAMES = {
     "humanoid-run": "slipstream.envs.locomotion.humanoid_run:HumanoidRun",
     "humanoid-flagrun": "slipstream.envs.locomotion.humanoid_flagrun:HumanoidFlagrun",
     "humanoid-flagrun-harder": "slipstream.envs.locomotion.humanoid_flagrun_harder:HumanoidFlagrunHarder",
+    "humanoid-flagrun-harder-terrain": "slipstream.envs.locomotion.humanoid_flagrun_harder_terrain:"
+    "HumanoidFlagrunHarderTerrain",
     "ant-run": "slipstream.envs.locomotion.ant_run:AntRun",
     "tag-gridworld": "slipstream.envs.tag.gridworld:TagGridworld",
     "tag-continuous": "slipstream.envs.tag.continuous:TagContinuous",

@@ -24,6 +24,7 @@ class ScalarWorlds:
     def __init__(self, env: Env, types: ArrayTypes, num_worlds: int, seed: int):
         self.env, self.types, self.num_worlds, self.seed = env, types, num_worlds, seed
         self.age = 0
+        env.tables(types)
         names = [g.name for g in env.groups]
         self.clocks = [
             Clock(

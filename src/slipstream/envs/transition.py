@@ -142,7 +142,7 @@ def _advance(here: Here, age: Any, state: Any, clock: Clock, action: Any) -> Out
 
     final = observe(env, after)
     begun = clock.episode + dr.select(done, 1, 0)
-    first = _match(begin(here, begun), after)
+    first = here.settle(_match(env.next_episode(after, begin(here, begun)), after))
     needed = {g.name: g.spread(done) for g in env.groups}
     with searching_only(needed):
         fresh = observe(env, first)

@@ -17,6 +17,7 @@ import numpy as np
 
 from slipstream.arrays import ArrayTypes
 from slipstream.physics import spatial as sp
+from slipstream.physics.control import as_array
 from slipstream.physics.model import Model
 from slipstream.physics.pairs import HeightField
 from slipstream.physics.spatial import Scalar
@@ -29,12 +30,15 @@ class Terrain:
 
     Attributes:
         corners: for every cell of every field the heights of its four corners, [fields * cells * 4].
-        packet: the array type of four heights at once.
-        level: the number of a world's field, an unsigned integer array (or 0).
+            On the scalar backend a NumPy array [fields * cells, 4].
+        packet: the array type of four heights at once; None on the scalar backend.
+        fields: how many there are.
+        level: the number of a world's field, an integer array (or one number for all).
     """
 
     corners: Any
-    packet: type
+    packet: type | None
+    fields: int
     level: Any = 0
 
 
@@ -52,9 +56,11 @@ def make_terrain(model: Model, types: ArrayTypes, heights: np.ndarray | None = N
         rows, columns = field.heights.shape
         raise ModelError(f"Heights must be finite, (fields, {rows}, {columns}); their shape is {heights.shape}.")
     cells = np.stack([heights[:, :-1, :-1], heights[:, :-1, 1:], heights[:, 1:, :-1], heights[:, 1:, 1:]], -1)
+    if not types.compiled:
+        return Terrain(cells.reshape(-1, 4).astype(np.float64), None, len(heights))
     corners = types.module.Float(np.ascontiguousarray(cells.ravel())) + dr.opaque(types.module.Float, 0.0)
     dr.eval(corners)
-    return Terrain(corners, types.module.Array4f)
+    return Terrain(corners, types.module.Array4f, len(heights))
 
 
 def _field(model: Model) -> HeightField:
@@ -66,15 +72,18 @@ def _field(model: Model) -> HeightField:
 def surface(model: Model, terrain: Terrain, x: Scalar, y: Scalar) -> tuple[Scalar, tuple]:
     """The height of the terrain at a place of the world, and its normal there."""
     field = _field(model)
+    if terrain.packet is not None:
+        x, y = (as_array(v, dr.zeros(dr.value_t(terrain.packet))) if sp.is_constant(v) else v for v in (x, y))
     rows, columns = field.heights.shape
     (px, py, pz), (sx, sy) = field.pos, field.size
     dx, dy = 2 * sx / (columns - 1), 2 * sy / (rows - 1)
     u, v = (x - (px - sx)) * (1.0 / dx), (y - (py - sy)) * (1.0 / dy)
-    column, row = (sp.clip(dr.floor(w), 0.0, float(n - 2)) for w, n in ((u, columns), (v, rows)))
+    # A place that is not a number is in the first cell: nothing is read beyond the field.
+    column, row = (
+        dr.select(w >= 0.0, sp.minimum(dr.floor(w), float(n - 2)), 0.0) for w, n in ((u, columns), (v, rows))
+    )
     fx, fy = sp.clip(u - column, 0.0, 1.0), sp.clip(v - row, 0.0, 1.0)
-    unsigned = dr.uint32_array_t(type(x))
-    cell = unsigned(row) * (columns - 1) + unsigned(column) + unsigned(terrain.level) * ((rows - 1) * (columns - 1))
-    h00, h10, h01, h11 = (type(x)(h) for h in dr.gather(terrain.packet, terrain.corners, cell))
+    h00, h10, h01, h11 = _corners(terrain, row, column, (rows - 1, columns - 1))
     # The diagonal of a cell runs from its (0, 1) to its (1, 0) corner, as in MuJoCo.
     near = fx + fy < 1.0
     slope_x = dr.select(near, h10 - h00, h11 - h01)
@@ -82,6 +91,18 @@ def surface(model: Model, terrain: Terrain, x: Scalar, y: Scalar) -> tuple[Scala
     base = dr.select(near, h00, h10 + h01 - h11)
     height = sp.fma(fx, slope_x, sp.fma(fy, slope_y, base)) + pz
     return height, sp.normalized((slope_x * (-1.0 / dx), slope_y * (-1.0 / dy), 1.0))
+
+
+def _corners(terrain: Terrain, row: Scalar, column: Scalar, cells: tuple[int, int]) -> list[Scalar]:
+    """The heights of a cell's four corners."""
+    if terrain.packet is None:
+        level = min(max(int(terrain.level), 0), terrain.fields - 1)
+        return terrain.corners[(level * cells[0] + int(row)) * cells[1] + int(column)].tolist()
+    kind = type(row)
+    integer, unsigned = dr.int32_array_t(kind), dr.uint32_array_t(kind)
+    level = dr.clip(integer(terrain.level), 0, terrain.fields - 1)
+    cell = (unsigned(level) * cells[0] + unsigned(row)) * cells[1] + unsigned(column)
+    return [kind(height) for height in dr.gather(terrain.packet, terrain.corners, cell)]
 
 
 def distance_to_terrain(model: Model, terrain: Terrain) -> Callable[[tuple, tuple], tuple[Scalar, tuple]]:

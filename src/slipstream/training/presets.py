@@ -74,9 +74,11 @@ PRESETS = {
         total_steps=500_000,
         ppo=PPOConfig(learning_rate=3e-3, epochs=10, minibatches=4, discount=0.98, trace=0.9),
     ),
-    **dict.fromkeys(("humanoid", "humanoid-standup"), ROBOT),
-    **dict.fromkeys(("humanoid-run", "humanoid-flagrun", "humanoid-flagrun-harder"), ROBOT),
-    **dict.fromkeys(("ant", "ant-run"), replace(ROBOT, total_steps=8_000_000)),
+    **dict.fromkeys(("humanoid", "humanoid-standup", "ant"), ROBOT),
+    **dict.fromkeys(("humanoid-run", "humanoid-flagrun", "ant-run"), replace(ROBOT, total_steps=28_000_000)),
+    **dict.fromkeys(
+        ("humanoid-flagrun-harder", "humanoid-flagrun-harder-terrain"), replace(ROBOT, total_steps=60_000_000)
+    ),
     **dict.fromkeys(("hopper", "walker2d"), HOPPING),
     **dict.fromkeys(("half-cheetah", "swimmer", "reacher"), SMALL_ROBOT),
     **dict.fromkeys(("inverted-pendulum", "inverted-double-pendulum"), SMALL_ROBOT),

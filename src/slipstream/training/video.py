@@ -8,11 +8,14 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
+from rich.console import Console
+from rich.progress import track
 
 from slipstream.envs.worlds import Worlds
 from slipstream.training.evaluate import DEFAULT_LIMIT
@@ -32,40 +35,50 @@ def choose_renderer() -> None:
         os.environ.setdefault("MUJOCO_GL", "egl")
 
 
-def record_episode(policies: Policies, states: States, worlds: Worlds, max_steps: int | None = None) -> np.ndarray:
-    """The coordinates of a robot along an episode without exploration.
+@dataclass(frozen=True)
+class Episode:
+    """What there is to see of an episode, at its start and after every step."""
+
+    qpos: np.ndarray
+    """`[steps + 1, nq]`"""
+    target: np.ndarray | None
+    """Where the robot should go, `[steps + 1, 2]`; None in tasks without a target."""
+
+
+def record_episode(policies: Policies, states: States, worlds: Worlds, max_steps: int | None = None) -> Episode:
+    """An episode of a robot without exploration.
 
     Args:
         policies: who acts.
         states: with which weights.
         worlds: a single world of a robot.
         max_steps: stop after so many steps.
-
-    Returns:
-        `[steps + 1, nq]`
     """
     if "qpos" not in worlds.state_fields or not hasattr(worlds.env, "model"):
         raise VideoError(f"{type(worlds.env).__name__} is not a robot: there is nothing that MuJoCo could draw.")
     worlds.reset()
+    robot: Any = worlds.env
+    robot.show(worlds.get_state())
     store = worlds.new_store(1)
     worlds.engine.observe(store, 0)
     views = store_views(store)
-    qpos = [worlds.get_state()["qpos"][:, 0]]
+    seen = [worlds.get_state()]
     limit = worlds.env.max_steps or DEFAULT_LIMIT
     for _ in range(limit if max_steps is None else min(limit, max_steps)):
         worlds.step_into(store, 0, jax.block_until_ready(policies.act_best(states, views)))
         if worlds.at_start()[0]:
             break
-        qpos.append(worlds.get_state()["qpos"][:, 0])
-    return np.stack(qpos)
+        seen.append(worlds.get_state())
+    qpos, target = ([s[name][:, 0] for s in seen if name in s] for name in ("qpos", "target"))
+    return Episode(np.stack(qpos), np.stack(target) if target else None)
 
 
-def render(env: Any, qpos: np.ndarray, width: int, height: int) -> list[np.ndarray]:
+def render(env: Any, episode: Episode, width: int, height: int) -> list[np.ndarray]:
     """Pictures of a robot, followed by the camera, at `FRAMES_PER_SECOND`.
 
     Args:
         env: a `Robot`.
-        qpos: `[steps, nq]`, one row per control step.
+        episode: what to draw.
         width: of the pictures, in pixels.
         height: likewise.
 
@@ -87,13 +100,28 @@ def render(env: Any, qpos: np.ndarray, width: int, height: int) -> list[np.ndarr
     camera.trackbodyid = next(i for i, body in enumerate(env.model.bodies) if body.link > 0)
     camera.distance, camera.azimuth, camera.elevation = 4.0, 90.0, -15.0
     frames = []
-    for moment in np.arange(0.0, len(qpos) * env.time_step, 1.0 / FRAMES_PER_SECOND):
-        data.qpos[:] = qpos[min(round(moment / env.time_step), len(qpos) - 1)]
+    moments = np.arange(0.0, len(episode.qpos) * env.time_step, 1.0 / FRAMES_PER_SECOND)
+    for moment in track(moments, "rendering", console=Console(stderr=True), transient=True):
+        now = min(round(moment / env.time_step), len(episode.qpos) - 1)
+        data.qpos[:] = episode.qpos[now]
         mujoco.mj_forward(model, data)
         renderer.update_scene(data, camera)
+        if episode.target is not None:
+            _add_flagpole(renderer.scene, episode.target[now])
         frames.append(renderer.render().copy())
     renderer.close()
     return frames
+
+
+def _add_flagpole(scene: Any, place: np.ndarray) -> None:
+    """Draw a red pole at a place of the plane; it reaches below the ground, which may not be level."""
+    import mujoco
+
+    size, middle = np.array([0.06, 3.0, 0.0]), np.array([*place, 0.0])
+    colour = np.array([0.9, 0.1, 0.1, 1.0], np.float32)
+    geom = scene.geoms[scene.ngeom]
+    mujoco.mjv_initGeom(geom, mujoco.mjtGeom.mjGEOM_CYLINDER, size, middle, np.eye(3).ravel(), colour)
+    scene.ngeom += 1
 
 
 def write_film(frames: list[np.ndarray], file: Path) -> None:

@@ -34,6 +34,7 @@ class HumanoidFlagrun(HumanoidRun):
     `humanoid_flagrun` of Liang et al. 2018: `humanoid-run` whose target is anywhere around the robot.
     """
 
+    state_type = FlagState
     touching = ("right_shin1", "left_shin1", "right_hand", "left_hand")
 
     def __init__(
@@ -53,9 +54,6 @@ class HumanoidFlagrun(HumanoidRun):
             raise ValueError(f"flag_distance must be more than {NEAREST_FLAG} m, got {flag_distance}.")
         self.flag_distance, self.flag_steps, self.flag_radius = flag_distance, flag_steps, flag_radius
         super().__init__(**runner)
-
-    def start_state(self, qpos: Sequence[Any], qvel: Sequence[Any], rng: Rng | None = None) -> Any:
-        return FlagState(**vars(super().start_state(qpos, qvel, rng)))
 
     def first_target(self, rng: Rng | None) -> tuple:
         return (self.flag_distance, 0.0) if rng is None else self.new_flag(rng, (0.0, 0.0))

@@ -50,6 +50,8 @@ class HumanoidFlagrunHarder(HumanoidFlagrun):
     `humanoid_flagrun_harder` of Liang et al. 2018.
     """
 
+    state_type = HarderState
+
     def __init__(
         self,
         *,
@@ -95,11 +97,15 @@ class HumanoidFlagrunHarder(HumanoidFlagrun):
 
     def on_ground(self, qpos: Sequence[Any]) -> list[Any]:
         """The same pose at the height where its lowest part is just over the ground."""
-        low = physics.clearance(self.model, physics.pose(self.model, qpos))
+        low = physics.clearance(self.model, physics.pose(self.model, qpos), self.start_terrain(qpos))
         return [*qpos[:2], qpos[2] - low + CLEARANCE, *qpos[3:]]
 
+    def start_terrain(self, qpos: Sequence[Any]) -> physics.Terrain | None:
+        """The ground where episodes begin."""
+        return None
+
     def start_state(self, qpos: Sequence[Any], qvel: Sequence[Any], rng: Rng | None = None) -> Any:
-        state = HarderState(**vars(super().start_state(qpos, qvel, rng)))
+        state = super().start_state(qpos, qvel, rng)
         return replace(state, began_down=self.is_down(state))
 
     # A step.

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 import drjit as dr
+import numpy as np
 
 from slipstream import physics
 from slipstream.envs.env import Env, Float, Group, Int
@@ -50,6 +51,8 @@ class Robot(Env):
     """Of the group of agents (of one)."""
     # Accelerations are the least exact, and only where the next solve starts.
     tolerances = {"observation": 1e-4, "qvel": 1e-4, "qacc": 1e-3}
+    state_type: ClassVar[type[State]] = State
+    """With more fields (that have defaults) for a task that needs them."""
 
     def __init__(
         self,
@@ -80,12 +83,27 @@ class Robot(Env):
         self.random = Randomisation(
             random_mass, random_friction, random_strength, random_latency, random_push, push_interval
         )
-        self.model = load_model(xml_file, integrator, timestep, self_contacts)
+        self.model = self._load_model(xml_file, integrator, timestep, self_contacts)
         self.frame_skip = frame_skip
         self.time_step = self.model.options.timestep * frame_skip
         ranges = [actuator.ctrl_range for actuator in self.model.actuators]
         action = Box(self.model.nu, *(tuple(bounds) for bounds in zip(*ranges)))
         self.groups = (Group(self.name, observation=Box(self._count_features()), action=action),)
+
+    def _load_model(
+        self, xml_file: str, integrator: str | None, timestep: float | None, self_contacts: int
+    ) -> physics.Model:
+        path = model_file(xml_file)
+        kind: Any = integrator
+        # What MuJoCo deprecates in Gymnasium's files is nothing a user could mend; about their own files they are told.
+        silent = path.parent == gymnasium_assets()
+        with _without_mujoco_warnings() if silent else nullcontext():
+            source = self.read_model(path)
+            return physics.load(source, integrator=kind, timestep=timestep, self_contacts=self_contacts)
+
+    def read_model(self, path: Path) -> Any:
+        """What `physics.load` is given: the file, unless a task changes what is in it."""
+        return str(path)
 
     def _count_features(self) -> int:
         """The size of the observation: that of a robot in its default pose."""
@@ -94,11 +112,11 @@ class Robot(Env):
 
     # For `reset`.
 
-    def start_state(self, qpos: Sequence[Any], qvel: Sequence[Any], rng: Rng | None = None) -> State:
+    def start_state(self, qpos: Sequence[Any], qvel: Sequence[Any], rng: Rng | None = None) -> Any:
         """The first state of an episode, from its coordinates and velocities."""
         drawn = () if rng is None else self.random.draw(self.model, rng)
         past = (0.0,) * (self.random.latency * self.model.nu)
-        state = State(tuple(qpos), tuple(qvel), (0.0,) * self.model.nv, 0.0, 0, drawn, past)
+        state = self.state_type(tuple(qpos), tuple(qvel), (0.0,) * self.model.nv, 0.0, 0, drawn, past)
         return replace(state, start=self.place(state))
 
     def noisy_positions(self, rng: Rng, scale: float) -> list[Any]:
@@ -130,12 +148,16 @@ class Robot(Env):
             self.drive(state, action),
             substeps=self.frame_skip,
             pushes=self.random.pushes(self.model, rng, self.time_step),
-            parameters=self.variation(state).parameters,
+            parameters=self.parameters(state),
             measure=None if measure is None else lambda wrenches: [measure(wrenches)],
         )
         past = (*action, *state.past)[: len(state.past)]
         new = replace(state, qpos=tuple(after.qpos), qvel=tuple(after.qvel), qacc=tuple(after.qacc), past=past)
         return new, after.measured[0] if after.measured else 0.0
+
+    def parameters(self, state: Any) -> physics.Parameters:
+        """In what the physics differs from world to world."""
+        return self.variation(state).parameters
 
     def variation(self, state: State) -> Variation:
         """How this episode's robot differs from the model."""
@@ -153,7 +175,10 @@ class Robot(Env):
         """Mean velocity along x during a step, in m/s."""
         return (self.place(after) - self.place(before)) / self.time_step
 
-    # For `report`.
+    # For `report`, and for films.
+
+    def show(self, state: Mapping[str, np.ndarray]) -> None:
+        """Make MuJoCo's model look like the (only) world of a state, as `Worlds.get_state` returned it."""
 
     def episode_speed(self, state: State) -> Any:
         """Mean velocity along x since the episode began, in m/s."""
@@ -161,19 +186,15 @@ class Robot(Env):
         return (self.place(state) - state.start) / (steps * self.time_step)
 
 
-def load_model(xml_file: str, integrator: str | None, timestep: float | None, self_contacts: int) -> physics.Model:
-    """The model of an MJCF file, or of one of Gymnasium's assets by its name."""
+def model_file(xml_file: str) -> Path:
+    """An MJCF file, or one of Gymnasium's assets by its name."""
     path = Path(xml_file).expanduser()
     if not path.is_file():
         path = gymnasium_assets() / xml_file
     if not path.is_file():
         known = ", ".join(sorted(p.name for p in gymnasium_assets().glob("*.xml")))
         raise ValueError(f"There is no model file {xml_file!r}, and it is none of Gymnasium's assets: {known}.")
-    # What MuJoCo deprecates in Gymnasium's files is nothing a user could mend; about their own files they are told.
-    silent = path.parent == gymnasium_assets()
-    with _without_mujoco_warnings() if silent else nullcontext():
-        kind: Any = integrator
-        return physics.load(str(path), integrator=kind, timestep=timestep, self_contacts=self_contacts)
+    return path
 
 
 @contextmanager

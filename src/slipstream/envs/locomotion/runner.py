@@ -44,6 +44,7 @@ class RunnerState(State):
 class Runner(Robot):
     """A robot with a free root that runs to a target: subclass it and say which parts are its feet."""
 
+    state_type = RunnerState
     feet: ClassVar[tuple[str, ...]] = ()
     """Geoms whose contacts with the ground are observed, and that must not touch each other."""
     touching: ClassVar[tuple[str, ...]] = ()
@@ -102,7 +103,7 @@ class Runner(Robot):
 
     def start_state(self, qpos: Sequence[Any], qvel: Sequence[Any], rng: Rng | None = None) -> Any:
         state = super().start_state(qpos, qvel, rng)
-        return RunnerState(**vars(state), target=self.first_target(rng), last=(0.0,) * self.model.nu)
+        return replace(state, target=self.first_target(rng), last=(0.0,) * self.model.nu)
 
     def first_target(self, rng: Rng | None) -> tuple:
         return FAR_AWAY, 0.0
@@ -238,6 +239,10 @@ class Runner(Robot):
         """Of the torso over the ground."""
         return self.over_ground(state, state.qpos[:3])
 
+    def terrain(self, state) -> physics.Terrain | None:
+        """The height field the robot stands on, if it is not a plane."""
+        return None
+
     def over_ground(self, state, place):
         """The height of a place over the ground below it."""
         return place[2]
@@ -275,7 +280,8 @@ class Runner(Robot):
         """1 for each foot (and whatever else is watched) that touches the ground, else 0."""
         where = physics.pose(self.model, state.qpos)
         geoms = (self.model.geom(name) for name in (*self.feet, *self.touching))
-        return [dr.select(physics.touches_ground(self.model, where, geom), 1.0, 0.0) for geom in geoms]
+        ground = self.terrain(state)
+        return [dr.select(physics.touches_ground(self.model, where, geom, ground), 1.0, 0.0) for geom in geoms]
 
 
 def length(v: Sequence[Any]) -> Any:

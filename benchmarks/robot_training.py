@@ -1,8 +1,8 @@
 """Robots learn to run here, and still run in Gymnasium: what `slipstream train NAME` gives, seed by seed.
 
-    .venv/bin/python benchmarks/robots.py                      # all of them, one after the other
-    .venv/bin/python benchmarks/robots.py --robots humanoid    # three seeds of one
-    .venv/bin/python benchmarks/robots.py --at-once 2          # two runs at a time, each on a core of its own
+    .venv/bin/python benchmarks/robot_training.py                      # all of them, one after the other
+    .venv/bin/python benchmarks/robot_training.py --robots humanoid    # three seeds of one
+    .venv/bin/python benchmarks/robot_training.py --at-once 2          # two runs at a time, each on a core of its own
 
 Every run is the plain command with its preset, timed from outside: starting, compiling, training, evaluating and
 saving included. Its best checkpoint then plays 20 episodes in Gymnasium's own, unmodified environment. Runs that are
@@ -124,7 +124,7 @@ def report(results: dict[str, list[dict[str, Any]]]) -> None:
             table.add_row(
                 robot, str(r["seed"]), took, str(r["cores"]), f"{r['steps']:,}", f"{r['here']['mean']:,.0f}", *cells
             )
-    Console().print(table)
+    Console(width=None if sys.stdout.isatty() else 120).print(table)
 
 
 def draw(results: dict[str, list[dict[str, Any]]], out: Path) -> None:
@@ -138,7 +138,7 @@ def draw(results: dict[str, list[dict[str, Any]]], out: Path) -> None:
             seconds, _, values = zip(*r["curve"])
             axis.plot([s / 60 for s in seconds], values, label=f"seed {r['seed']}")
         axis.axhline({**GOALS, **WITHOUT_GYMNASIUM}[robot], color="0.6", linewidth=1, linestyle="--")
-        axis.set(title=robot, xlabel="minutes")
+        axis.set(title=robot, xlabel="minutes", xlim=(0, None))
         axis.grid(alpha=0.3)
         axis.spines[["top", "right"]].set_visible(False)
         axis.legend(frameon=False, loc="lower right")
