@@ -19,7 +19,7 @@ from slipstream.random import Rng
 
 AHEAD, ASIDE = (0.4, 0.8, 1.4, 2.2), (-0.4, 0.0, 0.4)
 """Where the robot sees the height of the ground, in metres from the torso in its heading frame."""
-SUCCESS, FAILURE = 15.0, 4.0
+SUCCESS, FAILURE = 8.0, 3.0
 """An episode that comes so many metres nearer to its flags raises the world's level; one with fewer lowers it."""
 
 
