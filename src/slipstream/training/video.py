@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -138,6 +139,9 @@ def write_film(frames: list[np.ndarray], file: Path) -> None:
             raise VideoError("MP4 needs an encoder: pip install slipstream-rl[video] (or write a .gif).")
         import imageio.v2 as imageio
 
-        imageio.mimwrite(str(file), frames, fps=FRAMES_PER_SECOND)  # type: ignore[arg-type]
+        with warnings.catch_warnings():
+            # JAX warns of every new process. The encoder is one that shares nothing with it.
+            warnings.filterwarnings("ignore", "os.fork", RuntimeWarning)
+            imageio.mimwrite(str(file), frames, fps=FRAMES_PER_SECOND)  # type: ignore[arg-type]
     else:
         raise VideoError(f"A film is a .gif or an .mp4 file, not {file.name!r}.")
