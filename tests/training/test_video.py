@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 
 from slipstream.envs.registry import make_env
-from slipstream.training.video import Episode, choose_renderer, render
+from slipstream.training.video import Episode, render
 
 
 def reddish(frame: np.ndarray) -> int:
@@ -15,7 +15,6 @@ def reddish(frame: np.ndarray) -> int:
 
 
 def test_a_target_is_drawn_where_it_is():
-    choose_renderer()
     env = make_env("humanoid-flagrun")
     standing = np.array([env.model.qpos0])
     behind_it = Episode(standing, np.array([[0.0, 2.0]]))  # the camera looks along y

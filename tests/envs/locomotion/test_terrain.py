@@ -134,7 +134,7 @@ def test_compiled_and_scalar_worlds_agree(moved):
 
 def test_success_raises_the_level_and_failure_lowers_it():
     worlds = make(NAME, 6)
-    level, covered = np.array([0, 4, 9, 0, 4, 4]), np.array([20.0, 20.0, 20.0, 0.0, 0.0, 10.0])
+    level, covered = np.array([0, 4, 9, 0, 4, 4]), np.array([20.0, 20.0, 20.0, 0.0, 0.0, 5.0])
     worlds.set_state(level=level, covered=covered, step=np.full(6, 999))
     worlds.step(np.zeros((17, 6)))
     after = worlds.get_state()
