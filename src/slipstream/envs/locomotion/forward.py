@@ -65,7 +65,7 @@ class UprightRobot(ForwardRobot):
     """A robot that is also paid for staying healthy: for not falling."""
 
     contact_cost_weight: float = 0.0
-    """With a weight, write `contact_cost` as well."""
+    """With a weight, `contact_cost` is asked."""
 
     def __init__(
         self,
@@ -94,5 +94,5 @@ class UprightRobot(ForwardRobot):
         return dr.select(healthy, self.healthy_reward, 0.0)
 
     def contact_cost(self, wrenches):
-        """For hard contacts, from their wrenches on all bodies."""
-        raise NotImplementedError
+        """For hard contacts, from their wrenches on all bodies; nothing, unless a robot says otherwise."""
+        return 0.0
