@@ -15,6 +15,7 @@ import drjit as dr
 from slipstream import physics
 from slipstream.envs.env import Float
 from slipstream.envs.locomotion.robot import Robot, State, negated, squares
+from slipstream.physics.spatial import rotate
 from slipstream.random import Rng
 from slipstream.spaces import Box
 
@@ -220,7 +221,7 @@ class Runner(Robot):
             y * cos - x * sin,
             x * cos + y * sin,
             *(SPEED_SCALE * v for v in _turned(state.qvel[:3], sin, cos)),
-            *(SPEED_SCALE * w for w in _turned(_rotated(rotation, state.qvel[3:6]), sin, cos)),
+            *(SPEED_SCALE * w for w in _turned(rotate(rotation, state.qvel[3:6]), sin, cos)),
             dr.atan2(rotation[2][1], rotation[2][2]),
             dr.asin(dr.clip(-rotation[2][0], -1.0, 1.0)),
             *self.joint_positions(state),
@@ -287,10 +288,6 @@ class Runner(Robot):
 def length(v: Sequence[Any]) -> Any:
     """Of a vector."""
     return dr.sqrt(squares(v))
-
-
-def _rotated(rotation: Sequence[Sequence[Any]], v: Sequence[Any]) -> tuple:
-    return tuple(sum(r * x for r, x in zip(row, v)) for row in rotation)
 
 
 def _turned(v: Sequence[Any], sin: Any, cos: Any) -> tuple:
