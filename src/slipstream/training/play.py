@@ -1,0 +1,134 @@
+"""The one way to play: policies choose, worlds step, and whoever wants to know watches.
+
+Evaluations, films, Gymnasium's environments and the live page all go through `play`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import jax
+import numpy as np
+
+from slipstream.arrays import keep_compiled_programs
+from slipstream.envs.env import Group
+from slipstream.envs.worlds import Worlds
+from slipstream.training.policies import ByPolicy, Policies, Views
+
+DEFAULT_LIMIT = 10_000
+"""Steps after which an episode of a world without a time limit is cut off."""
+
+
+class Arena(Protocol):
+    """Where policies play: worlds of ours, or somebody else's environments."""
+
+    @property
+    def groups(self) -> Sequence[Group]: ...
+
+    @property
+    def num_worlds(self) -> int: ...
+
+    @property
+    def limit(self) -> int:
+        """How many steps an episode may take."""
+        ...
+
+    @property
+    def views(self) -> Views:
+        """What there is to see now, like a `Store` of a single slot."""
+        ...
+
+    def begin(self) -> None:
+        """Start a new episode in every world."""
+
+    def step(self, actions: dict[str, jax.Array]) -> None: ...
+
+    def rewards(self) -> dict[str, np.ndarray]:
+        """Of the last step by group, the mean over its agents: `[worlds]`."""
+        ...
+
+    def reports(self) -> dict[str, np.ndarray]:
+        """What worlds whose first episode has just ended have to say of it, `[worlds]`."""
+        ...
+
+
+class WorldsArena:
+    """Compiled worlds as an arena."""
+
+    def __init__(self, worlds: Worlds):
+        self.worlds = worlds
+        self._store = worlds.new_store(1)
+        self._before: dict[str, np.ndarray] = {}
+
+    @property
+    def groups(self) -> Sequence[Group]:
+        return self.worlds.groups
+
+    @property
+    def num_worlds(self) -> int:
+        return self.worlds.num_worlds
+
+    @property
+    def limit(self) -> int:
+        return self.worlds.env.max_steps or DEFAULT_LIMIT
+
+    @property
+    def views(self) -> Views:
+        return self._store.views
+
+    def begin(self) -> None:
+        self.worlds.engine.reset()
+        self.worlds.observe_into(self._store, 0)
+        self._before = self._report_sums()
+
+    def step(self, actions: dict[str, jax.Array]) -> None:
+        self.worlds.step_into(self._store, 0, jax.block_until_ready(actions))
+
+    def rewards(self) -> dict[str, np.ndarray]:
+        rewards = self.views["reward"]
+        return {g.name: np.asarray(rewards[g.name][0]).reshape(self.num_worlds, -1).mean(axis=1) for g in self.groups}
+
+    def reports(self) -> dict[str, np.ndarray]:
+        return {name: sums - self._before[name] for name, sums in self._report_sums().items()}
+
+    def _report_sums(self) -> dict[str, np.ndarray]:
+        return self.worlds.report_sums()
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What a step of all worlds led to."""
+
+    step: int
+    """How many steps have been taken, this one included."""
+    reward: dict[str, np.ndarray]
+    """By group, `[worlds]`."""
+    done: np.ndarray
+    """Whose episode has ended, `[worlds]`."""
+
+
+def play(
+    policies: Policies, actors: ByPolicy, arena: Arena, *, explore: bool = False, seed: int = 0, limit: int | None = None
+) -> Iterator[Moment]:
+    """Begin new episodes and play on, step by step, for as long as an episode can last.
+
+    Args:
+        policies: who acts.
+        actors: with which weights.
+        arena: where.
+        explore: act as in training instead of as well as can be.
+        seed: randomness of exploring.
+        limit: stop after so many steps, if that is sooner.
+    """
+    keep_compiled_programs()
+    key = jax.random.key(seed)
+    memory: Any = policies.new_memory(arena.num_worlds)
+    arena.begin()
+    for step in range(min(arena.limit, arena.limit if limit is None else limit)):
+        actions, _, memory = policies.act(
+            actors, arena.views, 0, {}, memory, explore=explore, key=key, iteration=step
+        )
+        arena.step(actions)
+        yield Moment(step + 1, arena.rewards(), np.asarray(arena.views["done"][0]))
