@@ -144,8 +144,9 @@ class FusedTrainer:
         return arrays, facts | {"returns": self.progress.returns}
 
     def restore(self, checkpoint: Checkpoint, source: str) -> None:
-        self.states = _committed(from_named_arrays(self.states, checkpoint.arrays, "policy", source))
-        of = {kind: _with_prefix(checkpoint.arrays, kind) for kind in ("worlds/", "slot/")}
+        saved = checkpoint.part("learner")
+        self.states = _committed(from_named_arrays(self.states, saved, "policy", source))
+        of = {kind: _with_prefix(saved, kind) for kind in ("worlds/", "slot/")}
         expected = {"worlds/": self.worlds.save(), "slot/": save_slot(self.store, 0)}
         shapes = [
             {k: {n: a.shape for n, a in arrays.items()} for k, arrays in kinds.items()} for kinds in (expected, of)
@@ -242,7 +243,7 @@ def _row(trainer: FusedTrainer, metrics: dict, rate: float, evaluated: bool) -> 
 
 def _save(trainer: FusedTrainer, run: RunDirectory) -> None:
     arrays, facts = trainer.save()
-    save_checkpoint(run, trainer.step, arrays, facts, trainer.config.keep_checkpoints, _score(trainer))
+    save_checkpoint(run, trainer.step, {"learner": arrays}, facts, trainer.config.keep_checkpoints, _score(trainer))
 
 
 def _beats(score: float | None, best: float) -> bool:

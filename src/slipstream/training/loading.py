@@ -103,7 +103,9 @@ def load_policies(run: RunDirectory, which: str = "best") -> tuple[Policies, Sta
 
 def restored_states(policies: Policies, checkpoint: Checkpoint, source: str) -> States:
     template = jax.eval_shape(lambda: policies.init(key=jax.random.key(0)))
-    return from_named_arrays(template, checkpoint.arrays, "policy", f"Checkpoint {checkpoint.name} of {source}")
+    return from_named_arrays(
+        template, checkpoint.part("learner"), "policy", f"Checkpoint {checkpoint.name} of {source}"
+    )
 
 
 def initial_states(policies: Policies, *, key: jax.Array) -> States:
@@ -123,7 +125,7 @@ def _state_from(source: str, template: Any) -> Any:
     checkpoint = load_checkpoint(run, "best")
     arrays = {
         f"policy{rest}": a
-        for key, a in checkpoint.arrays.items()
+        for key, a in checkpoint.part("learner").items()
         if key.startswith("policy") and (rest := key.removeprefix(f"policy['{name}']")) != key
     }
     return from_named_arrays(template, arrays, "policy", f"Policy {name!r} of {path or source}")
