@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from slipstream.runs.checkpoint import Checkpoint, checkpoint_names, load_checkpoint
+from slipstream.runs.checkpoint import checkpoint_names, load_checkpoint, save_checkpoint
 from slipstream.runs.directory import RunDirectory, RunError
 from slipstream.runs.metrics import read_metrics
 from slipstream.training.api import train
@@ -50,7 +50,7 @@ def test_a_run_resumed_from_disk_ends_like_one_that_did_not_stop(make_config, sa
     result = train(resume=tmp_path / "parts", total_steps=5 * 16, quiet=True)
     assert result.finished and result.step == 5 * 16
     whole, parts = (RunDirectory.open(tmp_path / n) for n in ("whole", "parts"))
-    assert same(load_checkpoint(whole).arrays, load_checkpoint(parts).arrays)
+    assert same(load_checkpoint(whole).part("learner"), load_checkpoint(parts).part("learner"))
     rows = [[row["iteration"] for row in read_metrics(run)] for run in (whole, parts)]
     assert rows == [[1, 2, 3, 4, 5]] * 2
 
@@ -59,10 +59,10 @@ def test_a_run_can_go_back_and_its_metrics_have_no_duplicates(make_config, same,
     config = make_config(report_every=0.0, checkpoint_every=0.0, keep_checkpoints=2)
     train(config, run=tmp_path / "run", quiet=True)
     run = RunDirectory.open(tmp_path / "run")
-    before = load_checkpoint(run, "step-000000000080").arrays
+    before = load_checkpoint(run, "step-000000000080").part("learner")
     train(resume=run.path, checkpoint="step-000000000064", quiet=True)
     assert [row["iteration"] for row in read_metrics(run)] == [1, 2, 3, 4, 5]
-    assert same(before, load_checkpoint(run).arrays)
+    assert same(before, load_checkpoint(run).part("learner"))
 
 
 def test_what_is_saved_after_going_back_is_the_latest(make_config, tmp_path):
@@ -80,7 +80,7 @@ def test_a_run_without_a_checkpoint_is_resumed_from_its_beginning(make_config, s
     train(config, run=tmp_path / "whole", quiet=True)
     RunDirectory.create(tmp_path / "killed", config.to_json()).release()
     train(resume=tmp_path / "killed", quiet=True)
-    whole, resumed = (load_checkpoint(RunDirectory.open(tmp_path / n)).arrays for n in ("whole", "killed"))
+    whole, resumed = (load_checkpoint(RunDirectory.open(tmp_path / n)).part("learner") for n in ("whole", "killed"))
     assert same(whole, resumed)
 
 
@@ -97,10 +97,12 @@ def test_a_checkpoint_of_other_worlds_or_networks_does_not_fit(make_config, poli
     with pytest.raises(RunError, match="another kind of run"):
         FusedTrainer(make_config(policies=named)).restore(checkpoint, "It")
     for missing in ("facts", "slot"):
-        arrays = {n: a for n, a in checkpoint.arrays.items() if missing != "slot" or not n.startswith("slot/")}
+        saved = checkpoint.part("learner")
+        arrays = {n: a for n, a in saved.items() if missing != "slot" or not n.startswith("slot/")}
         facts = {} if missing == "facts" else checkpoint.facts
         with pytest.raises(RunError, match="does not fit"):
-            FusedTrainer(make_config()).restore(Checkpoint("step-0", 0, arrays, facts), "It")
+            save_checkpoint(run, 99, {"learner": arrays}, facts, 9)
+            FusedTrainer(make_config()).restore(load_checkpoint(run), "It")
 
 
 def test_rows_of_metrics_say_how_fast_and_how_well(make_config, tmp_path):
@@ -122,7 +124,7 @@ def test_broken_worlds_are_counted_and_training_goes_on(make_config, tmp_path):
     run = RunDirectory.open(tmp_path / "run")
     rows = read_metrics(run)
     assert sum(row["broken_worlds"] for row in rows) > 0
-    for name, array in load_checkpoint(run).arrays.items():
+    for name, array in load_checkpoint(run).part("learner").items():
         assert np.all(np.isfinite(array)), name
     assert all(np.isfinite(row["agent/value_loss"]) for row in rows)
 

@@ -18,7 +18,7 @@ def saved(make_config, tmp_path):
         config = make_config(world, groups)
         trainer = FusedTrainer(config)
         run = RunDirectory.create(tmp_path / world, config.to_json())
-        save_checkpoint(run, 0, named_arrays(trainer.states, "policy"), {}, 1)
+        save_checkpoint(run, 0, {"learner": named_arrays(trainer.states, "policy")}, {}, 1)
         run.release()
         return str(run.path), trainer
 

@@ -17,7 +17,7 @@ from slipstream.training.saving import named_arrays
 def saved(path, config: TrainConfig) -> dict:
     """A run with fresh weights and a checkpoint of them; returns its arrays."""
     arrays = named_arrays(FusedTrainer(config).states, "policy")
-    save_checkpoint(RunDirectory.create(path, config.to_json()), 0, arrays, {}, 1)
+    save_checkpoint(RunDirectory.create(path, config.to_json()), 0, {"learner": arrays}, {}, 1)
     return arrays
 
 

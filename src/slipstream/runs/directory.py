@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
-FORMAT = 1
+FORMAT = 2
 """Version of the directory's layout."""
 
 CONFIG, METRICS, LOG, LOCK, TENSORBOARD = "config.json", "metrics.jsonl", "log.txt", "run.lock", "tensorboard"
