@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from slipstream.llvm import llvm_for_drjit
+
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
@@ -44,6 +46,8 @@ __all__ = [
     "make",
     "train",
 ]
+
+llvm_for_drjit()  # Dr.Jit looks for LLVM when it is imported, and every module that imports it comes after this one.
 
 
 def __getattr__(name: str) -> Any:
