@@ -7,9 +7,8 @@ import jax
 import numpy as np
 import pytest
 
-from slipstream.algos.a2c import A2CConfig
-from slipstream.algos.ppo import PPOConfig
-from slipstream.training.config import PolicyConfig, TrainConfig
+from slipstream.algos.settings import A2CConfig, PPOConfig
+from slipstream.training.config import FusedConfig, PolicyConfig, TrainConfig
 from slipstream.training.fused import FusedTrainer
 
 WORLDS = Path(__file__).with_name("training_worlds.py")
@@ -35,8 +34,9 @@ def make_config():
 
     def make(world: str = "Walker", groups: tuple[str, ...] = ("walker",), algo: str = "ppo", **fields) -> TrainConfig:
         policies = fields.pop("policies", None) or {g: PolicyConfig((g,), algo, SETTINGS[algo]) for g in groups}
-        sizes = dict(num_worlds=4, rollout_length=4, total_steps=5 * 16, seed=3, checkpoint_every=1e9)
-        return TrainConfig(f"{WORLDS}:{world}", policies, **{**sizes, **fields})
+        sizes = {n: fields.pop(n, v) for n, v in dict(num_worlds=4, rollout_length=4, stagger=False).items()}
+        usual = dict(driver=FusedConfig(**sizes), total_steps=5 * 16, seed=3, checkpoint_every=1e9)
+        return TrainConfig(f"{WORLDS}:{world}", policies, **{**usual, **fields})
 
     return make
 

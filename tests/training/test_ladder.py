@@ -2,14 +2,15 @@
 
 from pathlib import Path
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from slipstream.algos.a2c import A2CConfig
 from slipstream.algos.actor_critic import normalized
-from slipstream.algos.ppo import PPOConfig
-from slipstream.training.config import PolicyConfig, TrainConfig
+from slipstream.algos.algo import Inputs
+from slipstream.algos.settings import A2CConfig, PPOConfig
+from slipstream.training.config import FusedConfig, PolicyConfig, TrainConfig
 from slipstream.training.fused import FusedTrainer
 
 WORLDS = Path(__file__).with_name("ladder_worlds.py")
@@ -28,12 +29,11 @@ def learn(world: str, algo: str) -> FusedTrainer:
     config = TrainConfig(
         f"{WORLDS}:{world}",
         {"agent": policy},
-        num_worlds=128,
-        rollout_length=8,
+        driver=FusedConfig(num_worlds=128, rollout_length=8),
         total_steps=ITERATIONS[algo] * 128 * 8,
     )
     trainer = FusedTrainer(config)
-    while not trainer.done:
+    for _ in range(ITERATIONS[algo]):
         trainer.iterate()
     return trainer
 
@@ -41,13 +41,14 @@ def learn(world: str, algo: str) -> FusedTrainer:
 def values(trainer: FusedTrainer, observations: list[list[float]]) -> np.ndarray:
     learner = trainer.states["agent"]
     x = jnp.asarray(observations, jnp.float32).T
-    return np.asarray(learner.network.value(normalized(learner, x)))
+    return np.asarray(learner.network.value(normalized(learner.normalizer, x)))
 
 
 def best_actions(trainer: FusedTrainer, observations: list[list[float]]) -> np.ndarray:
     algorithm = trainer.policies.algorithms["agent"]
     x = jnp.asarray(observations, jnp.float32).T
-    return np.asarray(algorithm.to_env(algorithm.act_best(trainer.states["agent"], x, None)))
+    choice = algorithm.act(trainer.actors["agent"], Inputs(x), explore=False, key=jax.random.key(0))
+    return np.asarray(choice.action)
 
 
 @pytest.fixture(params=list(ALGOS))

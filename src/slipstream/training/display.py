@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 
 from rich.console import Console, Group
 from rich.live import Live
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
+from slipstream.training.config import TrainConfig
+
+Cells = list[tuple[str, str]]
+
 
 class Display:
-    """Shows rows of metrics. `total` is the number of steps of the whole run."""
+    """A sink that shows rows of metrics, from before the first kernel is compiled."""
 
-    def __init__(self, title: str, total: int, quiet: bool = False, console: Console | None = None):
+    def __init__(self, config: TrainConfig, quiet: bool = False, console: Console | None = None):
         self.console = console or Console(stderr=True)
-        self.total, self.title, self.quiet = total, title, quiet
+        self.config, self.quiet = config, quiet
+        self._by_steps = config.iterations is not None
+        total = (config.iterations or 0) * config.driver.steps_per_iteration or config.total_seconds
         self._live: Live | None = None
         self._bar = Progress(
             TextColumn("{task.description}"),
@@ -27,27 +35,70 @@ class Display:
             TimeRemainingColumn(),
             console=self.console,
         )
-        self._task = self._bar.add_task(title, total=total)
+        self._task = self._bar.add_task(f"{escape(config.env)}: compiling", total=total)
+        self._known: dict[str, float] = {}
+        """The last finite value of everything: evaluations and returns do not come with every row."""
+        self._height = 0
+        self._compiling = True
 
     def __enter__(self) -> Display:
-        if not self.quiet and self.console.is_terminal:
+        if self.quiet:
+            return self
+        if note := rounding(self.config):
+            self._print(note)
+        if self.console.is_terminal:
             self._live = Live(self._bar, console=self.console, refresh_per_second=4)
             self._live.start()
+        else:
+            self._print(f"compiling {self.config.env} ...")
         return self
 
     def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
         if self._live is not None:
-            self._live.stop()
+            with suppress(OSError):
+                self._live.stop()
             self._live = None
 
-    def show(self, row: Mapping[str, float]) -> None:
+    def report(self, row: Mapping[str, float]) -> None:
         if self.quiet:
             return
+        self._known |= {name: value for name, value in row.items() if math.isfinite(value)}
         if self._live is None:
-            self.console.print(plain_line(row), highlight=False, soft_wrap=True)
+            self._print(plain_line(row))
             return
-        self._bar.update(self._task, completed=row["step"])
-        self._live.update(Group(self._bar, panel(row)))
+        if self._compiling:
+            self._compiling = False
+            self._bar.update(self._task, description=escape(self.config.env))
+        self._bar.update(self._task, completed=row["step"] if self._by_steps else row["seconds"])
+        columns = panel_columns({**row, **self._known})
+        self._height = max(self._height, *map(len, columns))
+        with suppress(OSError):  # a terminal that hung up must not end the run before it is saved
+            self._live.update(Group(self._bar, panel(columns, self._height)))
+
+    def warn(self, text: str) -> None:
+        """Say something that must not be missed."""
+        if not self.quiet:
+            self._print(f"[bold yellow]Warning:[/] {escape(text)}", markup=True)
+
+    def _print(self, text: str, markup: bool = False) -> None:
+        with suppress(OSError):
+            self.console.print(text, highlight=False, soft_wrap=True, markup=markup)
+
+
+def rounding(config: TrainConfig) -> str | None:
+    """What to say when the steps that were asked for are not a whole number of iterations."""
+    if config.total_steps is None or config.iterations is None:
+        return None
+    size = config.driver.steps_per_iteration
+    if config.total_steps % size == 0:
+        return None
+    return (
+        f"{config.total_steps:,} steps are rounded up to {config.iterations * size:,}: "
+        f"{config.iterations} iterations of {size:,}."
+    )
 
 
 def plain_line(row: Mapping[str, float]) -> str:
@@ -58,9 +109,8 @@ def plain_line(row: Mapping[str, float]) -> str:
     return f"step {row['step']:,.0f}  {row['steps_per_second']:,.0f} steps/s  {returns}  ({split})"
 
 
-def panel(row: Mapping[str, float]) -> Table:
-    """Speed, returns and losses side by side."""
-    table = Table.grid(padding=(0, 3))
+def panel_columns(row: Mapping[str, float]) -> tuple[Cells, Cells, Cells]:
+    """Speed, returns and losses: names and values."""
     speed = [
         ("steps", f"{row['step']:,.0f}"),
         ("steps/s", f"{row['steps_per_second']:,.0f}"),
@@ -75,12 +125,17 @@ def panel(row: Mapping[str, float]) -> Table:
         play.append(("broken worlds", f"{row['broken_worlds']:.0f}"))
     kinds = ("policy_loss", "value_loss", "entropy", "kl", "learning_rate")
     learn = [(name.replace("/", " "), number(v)) for name, v in row.items() if name.rpartition("/")[2] in kinds]
-    columns = [speed, play, learn]
-    for i in range(max(map(len, columns))):
+    return speed, play, learn
+
+
+def panel(columns: tuple[Cells, Cells, Cells], height: int) -> Table:
+    """The columns side by side, as high as they have ever been: what is below does not jump."""
+    table = Table.grid(padding=(0, 3))
+    for i in range(height):
         cells = []
         for column in columns:
             name, value = column[i] if i < len(column) else ("", "")
-            cells += [f"[dim]{name}[/dim]", f"[bold]{value}[/bold]"]
+            cells += [f"[dim]{escape(name)}[/dim]", f"[bold]{value}[/bold]"]
         table.add_row(*cells)
     return table
 
