@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 
 from slipstream.algos.settings import A2CConfig, PPOConfig
+from slipstream.runs.checkpoint import save_checkpoint
+from slipstream.runs.directory import RunDirectory
 from slipstream.training.config import FusedConfig, PolicyConfig, TrainConfig
+from slipstream.training.config_json import to_json
 from slipstream.training.fused import FusedTrainer
 
 WORLDS = Path(__file__).with_name("training_worlds.py")
@@ -52,6 +55,20 @@ def trained(make_config):
         return trainer
 
     return train
+
+
+@pytest.fixture
+def save():
+    """`save(trainer, path)`: a run directory with a checkpoint of a trainer as it is."""
+
+    def write(trainer: FusedTrainer, path) -> RunDirectory:
+        run = RunDirectory.create(path, to_json(trainer.config))
+        parts, facts = trainer.save()
+        save_checkpoint(run, trainer.step, parts, {**facts, "seconds": 0.0}, 3)
+        run.release()
+        return run
+
+    return write
 
 
 @pytest.fixture
