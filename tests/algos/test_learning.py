@@ -181,3 +181,30 @@ def test_explained_variance_is_one_for_perfect_values(config, learner):
     assert float(learn(config, learner, perfect)[1]["explained_variance"]) == pytest.approx(1.0, abs=1e-4)
     off = with_fields(rollout, terminated=flags, truncated=~flags, reward=-value)
     assert float(learn(config, learner, off)[1]["explained_variance"]) < 0.0
+
+
+# What went wrong is counted.
+
+
+def test_what_cannot_be_learned_from_is_counted(config, learner):
+    rollout = new_rollout(learner, 1, mask=np.ones((STEPS + 1, 3, LANES), bool))
+    _, metrics = learn(config, learner, rollout)
+    assert [float(metrics[n]) for n in ("observations_not_finite", "nothing_allowed", "steps_skipped")] == [0, 0, 0]
+    broken = with_fields(
+        rollout,
+        observation=rollout.observation.at[2, 1, 3].set(jnp.nan),
+        action_mask=rollout.action_mask.at[1:3, :, 5].set(False),
+    )
+    _, metrics = learn(config, learner, broken)
+    assert [float(metrics[n]) for n in ("observations_not_finite", "nothing_allowed")] == [1, 2]
+    assert float(metrics["steps_skipped"]) > 0
+
+
+def test_updates_that_teach_nothing_are_counted_until_one_does(config, learner):
+    rollout = new_rollout(learner, 1)
+    broken = with_fields(rollout, reward=jnp.full((STEPS, LANES), jnp.nan))
+    counts = []
+    for given in (broken, broken, rollout):
+        learner, metrics = learn(config, learner, given)
+        counts.append(float(metrics["updates_skipped_in_a_row"]))
+    assert counts == [1, 2, 0]

@@ -18,6 +18,7 @@ from slipstream.training.evaluate import Judge
 from slipstream.training.fused import FusedTrainer
 from slipstream.training.health import Health
 from slipstream.training.loop import Loop, Result, Row, Sink
+from slipstream.training.source import from_anywhere, keep_source, world_of
 from slipstream.training.starting import with_opponents
 
 RUNS = "runs"
@@ -37,6 +38,7 @@ def train(
     checkpoint: str = "latest",
     quiet: bool = False,
     callback: Callback | None = None,
+    saved_source: bool = False,
     **options: Any,
 ) -> Result:
     """Train policies, and leave a run directory behind.
@@ -49,20 +51,21 @@ def train(
         checkpoint: where to go on from: `latest`, `best`, or a checkpoint's name.
         quiet: show nothing.
         callback: is given every row of metrics, a mapping from names to numbers; the run stops when it returns True.
+        saved_source: with `resume`, take a world of the user's own as the run has kept it, not as its file is now.
         **options: see `default_config`: `train("cartpole", seed=3, learning_rate=1e-3, hidden=(32, 32))`. With a
             `TrainConfig` they change it; with `resume` only what a run can go on with may change.
     """
     if resume is not None:
         if isinstance(env, TrainConfig) or run is not None:
             raise ValueError("A resumed run has its own configuration and directory: give none beside it.")
-        return _resume(Path(resume), env, checkpoint, quiet, callback, options)
+        return _resume(Path(resume), env, checkpoint, saved_source, quiet, callback, options)
     if env is None:
         raise ValueError("Name a world to train in, or a run to resume.")
-    if checkpoint != "latest":
-        raise ValueError("checkpoint says where to resume from: it needs a run to resume.")
-    world = None if isinstance(env, str | TrainConfig) else env
+    if checkpoint != "latest" or saved_source:
+        raise ValueError("checkpoint and saved_source say how to resume: they need a run to resume.")
     config = with_changes(env, options) if isinstance(env, TrainConfig) else default_config(env, **options)
-    config = with_opponents(config)
+    config = with_opponents(from_anywhere(config))
+    world = config.env if isinstance(env, str | TrainConfig) else env
     algo = next(iter(config.policies.values())).algo
     path = Path(run) if run is not None else Path(RUNS) / new_run_name(config.env, algo, config.seed)
     with Display(config, quiet) as display:
@@ -70,6 +73,7 @@ def train(
         trainer.load_starting_points()
         directory = RunDirectory.create(path, to_json(config))
         try:
+            keep_source(directory, config)
             directory.log(f"started: {config.env} with seed {config.seed}")
             return _run(trainer, directory, display, callback, world, None, 0.0)
         finally:
@@ -80,6 +84,7 @@ def _resume(
     path: Path,
     env: World | None,
     checkpoint: str,
+    saved_source: bool,
     quiet: bool,
     callback: Callback | None,
     options: Mapping[str, Any],
@@ -94,7 +99,8 @@ def _resume(
         config = changed(from_json(directory.config()), options)
         found = load_checkpoint(directory, checkpoint) if checkpoint != "latest" or checkpoint_names(directory) else None
         with Display(config, quiet) as display:
-            trainer = FusedTrainer(config, None if isinstance(env, str) else env)
+            world = world_of(directory, config, saved_source, display.warn) if env is None else env
+            trainer = FusedTrainer(config, world)
             seconds = 0.0
             if found is None:
                 trainer.load_starting_points()
@@ -105,7 +111,7 @@ def _resume(
                 directory.write_config(to_json(config))
             forget_after(directory, trainer.iteration)
             directory.log(f"resumed at step {trainer.step}")
-            return _run(trainer, directory, display, callback, env, trainer.step, seconds)
+            return _run(trainer, directory, display, callback, world, trainer.step, seconds)
     finally:
         directory.release()
 
@@ -115,7 +121,7 @@ def _run(
     directory: RunDirectory,
     display: Display,
     callback: Callback | None,
-    env: Any,
+    env: World,
     from_step: int | None,
     seconds: float,
 ) -> Result:
@@ -126,7 +132,7 @@ def _run(
     sinks: list[Sink] = [MetricsFile(directory), TensorBoard(directory, from_step), display]
     if callback is not None:
         sinks.append(CallbackSink(callback))
-    judge = Judge(trainer.config, trainer.policies, None if isinstance(env, str) else env)
+    judge = Judge(trainer.config, trainer.policies, env)
     try:
         return Loop(trainer, judge, directory, sinks, Health(warn), seconds)()
     finally:

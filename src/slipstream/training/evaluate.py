@@ -58,6 +58,7 @@ def evaluate(policies: Policies, actors: ByPolicy, arena: Arena, *, explore: boo
     length = np.zeros(arena.num_worlds, np.int64)
     returns = {g.name: np.zeros(arena.num_worlds) for g in arena.groups}
     reports: dict[str, np.ndarray] = {}
+    arena.begin()
     for moment in play(policies, actors, arena, explore=explore, seed=seed):
         for name, reward in moment.reward.items():
             returns[name] += np.where(playing, reward, 0.0)
@@ -83,7 +84,7 @@ class Judge:
     """Evaluates the policies of a run, always on the same episodes: scores can be compared, and a resumed run judges as
     it would have."""
 
-    def __init__(self, config: TrainConfig, policies: Policies, env: Env | type[Env] | None = None):
+    def __init__(self, config: TrainConfig, policies: Policies, env: str | Env | type[Env] | None = None):
         self._config, self._policies, self._env = config, policies, env
         self._arena: WorldsArena | None = None
         self._start: dict[str, np.ndarray] = {}

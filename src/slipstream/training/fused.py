@@ -24,7 +24,7 @@ from slipstream.training.starting import starting_actor, starting_state
 class FusedTrainer:
     """A training run in memory: call `iterate` as often as you like."""
 
-    def __init__(self, config: TrainConfig, env: Env | type[Env] | None = None):
+    def __init__(self, config: TrainConfig, env: str | Env | type[Env] | None = None):
         """Args:
         config: what to train.
         env: the world itself, where it cannot be made from its name.

@@ -112,12 +112,12 @@ class Moment:
 def play(
     policies: Policies, actors: ByPolicy, arena: Arena, *, explore: bool = False, seed: int = 0, limit: int | None = None
 ) -> Iterator[Moment]:
-    """Begin new episodes and play on, step by step, for as long as an episode can last.
+    """Play on from where the arena is, step by step, for as long as an episode can last.
 
     Args:
         policies: who acts.
         actors: with which weights.
-        arena: where.
+        arena: where; `begin` it first.
         explore: act as in training instead of as well as can be.
         seed: randomness of exploring.
         limit: stop after so many steps, if that is sooner.
@@ -125,7 +125,6 @@ def play(
     keep_compiled_programs()
     key = jax.random.key(seed)
     memory: Any = policies.new_memory(arena.num_worlds)
-    arena.begin()
     for step in range(min(arena.limit, arena.limit if limit is None else limit)):
         actions, _, memory = policies.act(
             actors, arena.views, 0, {}, memory, explore=explore, key=key, iteration=step

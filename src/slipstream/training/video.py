@@ -13,14 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 from rich.console import Console
 from rich.progress import track
 
 from slipstream.envs.worlds import Worlds
-from slipstream.training.evaluate import DEFAULT_LIMIT
-from slipstream.training.policies import Policies, States, store_views
+from slipstream.training.play import WorldsArena, play
+from slipstream.training.policies import ByPolicy, Policies
 
 INSTALL_GL = "apt-get install libegl1 libgl1-mesa-dri"
 FRAMES_PER_SECOND = 30
@@ -46,30 +45,26 @@ class Episode:
     """Where the robot should go, `[steps + 1, 2]`; None in tasks without a target."""
 
 
-def record_episode(policies: Policies, states: States, worlds: Worlds, max_steps: int | None = None) -> Episode:
+def record_episode(policies: Policies, actors: ByPolicy, worlds: Worlds, max_steps: int | None = None) -> Episode:
     """An episode of a robot without exploration.
 
     Args:
         policies: who acts.
-        states: with which weights.
+        actors: with which weights.
         worlds: a single world of a robot.
         max_steps: stop after so many steps.
     """
     if "qpos" not in worlds.state_fields or not hasattr(worlds.env, "model"):
         raise VideoError(f"{type(worlds.env).__name__} is not a robot: there is nothing that MuJoCo could draw.")
-    worlds.reset()
-    robot: Any = worlds.env
-    robot.show(worlds.get_state())
-    store = worlds.new_store(1)
-    worlds.engine.observe(store, 0)
-    views = store_views(store)
+    arena = WorldsArena(worlds)
+    arena.begin()
     seen = [worlds.get_state()]
-    limit = worlds.env.max_steps or DEFAULT_LIMIT
-    for _ in range(limit if max_steps is None else min(limit, max_steps)):
-        worlds.step_into(store, 0, jax.block_until_ready(policies.act_best(states, views)))
-        if worlds.at_start()[0]:
+    for moment in play(policies, actors, arena, limit=max_steps):
+        if moment.done[0]:
             break
         seen.append(worlds.get_state())
+    robot: Any = worlds.env
+    robot.show(seen[0])
     qpos, target = ([s[name][:, 0] for s in seen if name in s] for name in ("qpos", "target"))
     return Episode(np.stack(qpos), np.stack(target) if target else None)
 
