@@ -1,5 +1,6 @@
 """Every algorithm learns a ladder of tiny worlds, with values that are known."""
 
+import dataclasses
 from pathlib import Path
 
 import jax
@@ -24,16 +25,18 @@ ALGOS = {
 ITERATIONS = {"ppo": 60, "a2c": 400}
 
 
-def learn(world: str, algo: str) -> FusedTrainer:
-    policy = PolicyConfig(("agent",), algo, ALGOS[algo])
+def learn(world: str, algo: str, changes: dict | None = None, iterations: int | None = None) -> FusedTrainer:
+    settings = dataclasses.replace(ALGOS[algo], **(changes or {}))
+    policy = PolicyConfig(("agent",), algo, settings)
+    iterations = iterations or ITERATIONS[algo]
     config = TrainConfig(
         f"{WORLDS}:{world}",
         {"agent": policy},
         driver=FusedConfig(num_worlds=128, rollout_length=8),
-        total_steps=ITERATIONS[algo] * 128 * 8,
+        total_steps=iterations * 128 * 8,
     )
     trainer = FusedTrainer(config)
-    for _ in range(ITERATIONS[algo]):
+    for _ in range(iterations):
         trainer.iterate()
     return trainer
 
@@ -104,3 +107,19 @@ def test_termination_does_not_bootstrap(algo):
     trainer = learn("Terminated", algo)
     expected = [(1 - DISCOUNT ** (4 - t)) / (1 - DISCOUNT) for t in range(4)]
     assert values(trainer, [[0.25 * t] for t in range(4)]) == pytest.approx(expected, abs=0.15)
+
+
+@pytest.mark.parametrize("memory", ["none", "gru", "lstm"])
+def test_only_a_policy_with_a_memory_remembers_a_hint(algo, memory):
+    """`Recall` pays 1 for what was shown two steps ago, and a guess is right half of the time."""
+    settings = dict(memory=memory, memory_size=16, entropy_cost=0.01)
+    iterations = {"ppo": 80, "a2c": 500}[algo]
+    trainer = learn("Recall", algo, settings, iterations)
+    before = trainer.totals()
+    for _ in range(4):
+        trainer.iterate()
+    earned = trainer.totals().since(before).returns["agent"]
+    if memory == "none":
+        assert earned < 0.6
+    else:
+        assert earned > 0.95

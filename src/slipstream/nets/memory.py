@@ -25,8 +25,9 @@ class Memory(eqx.Module):
 
     def empty(self, lanes: int) -> Any:
         """What is carried into an episode's first step: `[size, lanes]`, twice for an LSTM."""
-        zeros = jnp.zeros((self.size, lanes), jnp.float32)
-        return (zeros, zeros) if isinstance(self.cell, eqx.nn.LSTMCell) else zeros
+        arrays = 2 if isinstance(self.cell, eqx.nn.LSTMCell) else 1
+        zeros = tuple(jnp.zeros((self.size, lanes), jnp.float32) for _ in range(arrays))
+        return zeros if arrays == 2 else zeros[0]
 
     def __call__(self, x: jax.Array, carried: Any) -> tuple[jax.Array, Any]:
         """One step: `[features, lanes]` to `[size, lanes]`, and what is carried on."""

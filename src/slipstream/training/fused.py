@@ -12,7 +12,7 @@ import numpy as np
 from slipstream.algos.algo import WholeRollout
 from slipstream.envs.env import Env
 from slipstream.envs.registry import make
-from slipstream.envs.worlds import EpisodeTotals
+from slipstream.envs.statistics import EpisodeTotals
 from slipstream.runs.checkpoint import Checkpoint
 from slipstream.runs.directory import RunError
 from slipstream.training.config import TrainConfig

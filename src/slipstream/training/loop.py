@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from slipstream.envs.worlds import EpisodeTotals
+from slipstream.envs.statistics import EpisodeTotals
 from slipstream.runs.checkpoint import best_score, save_checkpoint
 from slipstream.runs.directory import RunDirectory
 from slipstream.training.config import TrainConfig
