@@ -99,6 +99,17 @@ def _remove_empty(folders: Iterable[Path]) -> None:
             folder.rmdir()
 
 
+def find_runs(path: str | Path) -> list[RunDirectory]:
+    """The run in a directory, or the runs in the directories in it (and in those in them), by name."""
+    folder = Path(path)
+    if (folder / CONFIG).exists() or not folder.is_dir():
+        return [RunDirectory.open(path)]
+    found = sorted((*folder.glob(f"*/{CONFIG}"), *folder.glob(f"*/*/{CONFIG}")))
+    if not found:
+        raise RunError(f"{path} is not a run directory, and has no runs in it: there is no {CONFIG}.")
+    return [RunDirectory.open(file.parent) for file in found]
+
+
 class RunDirectory:
     """A run on disk. Reading needs no lock; `claim` before writing."""
 
