@@ -107,7 +107,7 @@ def test_a_chosen_file_that_is_no_llvm_is_named_in_one_line(tmp_path, good, kind
 def test_a_chosen_llvm_is_used(good, tmp_path):
     link = tmp_path / "my-llvm.so"
     link.symlink_to(good)
-    code = "from slipstream.arrays import *; print(array_types('llvm').Float(1) + 1, find_llvm().path)"
+    code = "from slipstream.arrays import *; print(array_types('llvm').Float(1) + 1, llvm_for_drjit().library.path)"
     done = subprocess.run(
         [sys.executable, "-c", code],
         env={**os.environ, "DRJIT_LIBLLVM_PATH": str(link)},

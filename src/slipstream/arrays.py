@@ -39,11 +39,6 @@ class BackendError(RuntimeError):
     """No backend can do what was asked; the message says what to install or to choose instead."""
 
 
-def find_llvm() -> LLVMLibrary | None:
-    """The LLVM library Dr.Jit uses: the user's DRJIT_LIBLLVM_PATH, else the newest usable one."""
-    return llvm_for_drjit().library
-
-
 def _has_nvidia_gpu() -> bool:
     # Asking Dr.Jit would initialise CUDA; the driver's own device file is enough to know.
     return bool(glob.glob("/dev/nvidia[0-9]*") or glob.glob("/dev/dxg"))
