@@ -9,9 +9,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from slipstream.arrays import to_numpy
 from slipstream.envs.worlds import Worlds
-from slipstream.training.policies import Policies, States, store_views
+from slipstream.training.policies import Policies, States
 
 DEFAULT_LIMIT = 10_000
 """Steps after which an episode of a world without a time limit is cut off."""
@@ -54,8 +53,8 @@ def evaluate(policies: Policies, states: States, worlds: Worlds, *, explore: boo
     """
     worlds.reset()
     store = worlds.new_store(1)
-    worlds.engine.observe(store, 0)
-    views = store_views(store)
+    worlds.observe_into(store, 0)
+    views = store.views
     playing = np.ones(worlds.num_worlds, bool)
     length = np.zeros(worlds.num_worlds, np.int64)
     returns = {g.name: np.zeros(worlds.num_worlds) for g in worlds.groups}
@@ -68,10 +67,10 @@ def evaluate(policies: Policies, states: States, worlds: Worlds, *, explore: boo
             actions = policies.act_best(states, views)
         worlds.step_into(store, 0, jax.block_until_ready(actions))
         for g in worlds.groups:
-            reward = to_numpy(store.reward[g.name].array).reshape(worlds.num_worlds, g.size).mean(axis=1)
+            reward = np.asarray(store.views["reward"][g.name][0]).reshape(worlds.num_worlds, g.size).mean(axis=1)
             returns[g.name] += np.where(playing, reward, 0.0)
         length += playing
-        ended = playing & worlds.at_start()
+        ended = playing & np.asarray(store.views["done"][0])
         reports.note(ended)
         playing &= ~ended
         if not playing.any():

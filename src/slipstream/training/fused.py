@@ -17,9 +17,9 @@ from slipstream.training.config import TrainConfig
 from slipstream.training.evaluate import Evaluation, evaluate
 from slipstream.training.interrupt import Interrupt
 from slipstream.training.loading import initial_states
-from slipstream.training.policies import Policies, States, store_views
+from slipstream.training.policies import Policies, States
 from slipstream.training.progress import Display
-from slipstream.training.saving import from_named_arrays, named_arrays, restore_slot, save_slot
+from slipstream.training.saving import from_named_arrays, named_arrays
 
 EVALUATION_SEED = 1_000_003
 """Added to a run's seed for the worlds it is evaluated in."""
@@ -82,9 +82,10 @@ class FusedTrainer:
         # JAX compiles anew for arrays that are not tied to a device, and those of the store are.
         self.states: States = _committed(initial_states(self.policies, key=init_key))
         self.store = self.worlds.new_store(config.rollout_length + 1)
-        self.views = store_views(self.store)
+        self.views = self.store.views
         self.extras = self.policies.empty_extras(config.rollout_length, config.num_worlds)
-        self.worlds.engine.observe(self.store, 0)
+        self.worlds.observe_into(self.store, 0)
+        self.reported = self.worlds.episode_totals()
         self.timer = Timer()
         self.progress = Progress()
         self._judge: Any = None
@@ -139,14 +140,14 @@ class FusedTrainer:
         """Everything that decides how the run goes on."""
         arrays = named_arrays(self.states, "policy")
         arrays |= {f"worlds/{n}": a for n, a in self.worlds.save().items()}
-        arrays |= {f"slot/{n}": a for n, a in save_slot(self.store, 0).items()}
+        arrays |= {f"slot/{n}": a for n, a in self.store.save_slot(0).items()}
         facts = {"iteration": self.progress.iteration, "seconds": self.progress.seconds}
         return arrays, facts | {"returns": self.progress.returns}
 
     def restore(self, checkpoint: Checkpoint, source: str) -> None:
         self.states = _committed(from_named_arrays(self.states, checkpoint.arrays, "policy", source))
         of = {kind: _with_prefix(checkpoint.arrays, kind) for kind in ("worlds/", "slot/")}
-        expected = {"worlds/": self.worlds.save(), "slot/": save_slot(self.store, 0)}
+        expected = {"worlds/": self.worlds.save(), "slot/": self.store.save_slot(0)}
         shapes = [
             {k: {n: a.shape for n, a in arrays.items()} for k, arrays in kinds.items()} for kinds in (expected, of)
         ]
@@ -155,7 +156,8 @@ class FusedTrainer:
         if missing := {"iteration", "seconds", "returns"} - set(checkpoint.facts):
             raise RunError(f"{source} does not fit: it does not say its {', '.join(sorted(missing))}.")
         self.worlds.restore(of["worlds/"])
-        restore_slot(self.store, 0, of["slot/"])
+        self.store.restore_slot(0, of["slot/"])
+        self.reported = self.worlds.episode_totals()
         self.progress.iteration = checkpoint.facts["iteration"]
         self.progress.seconds = checkpoint.facts["seconds"]
         self.progress.returns = checkpoint.facts["returns"]
@@ -217,7 +219,8 @@ def _goal_reached(trainer: FusedTrainer) -> bool:
 
 def _row(trainer: FusedTrainer, metrics: dict, rate: float, evaluated: bool) -> dict[str, float]:
     """One report: flat names, host numbers."""
-    statistics = trainer.worlds.take_statistics()
+    totals = trainer.worlds.episode_totals()
+    statistics, trainer.reported = totals.since(trainer.reported), totals
     if statistics.episodes:
         trainer.progress.returns = statistics.returns
     row: dict[str, float] = {

@@ -12,7 +12,6 @@ import numpy as np
 from slipstream.algos.algo import Algorithm, Extras, Rollout
 from slipstream.arrays import keep_compiled_programs
 from slipstream.envs.env import Env, Group
-from slipstream.envs.store import Store
 from slipstream.training.config import PolicyConfig
 
 States = dict[str, Any]
@@ -182,13 +181,6 @@ def _masks(views: Views, groups: list[Group]) -> list[jax.Array] | None:
 
 def _side_by_side(parts: list[jax.Array]) -> jax.Array:
     return parts[0] if len(parts) == 1 else jnp.concatenate(parts, axis=-1)
-
-
-def store_views(store: Store) -> Views:
-    """What JAX sees of a store: the same memory."""
-    kinds = ("observation", "final_observation", "reward", "terminated", "active", "action_mask")
-    views: Views = {kind: {g: b.view for g, b in getattr(store, kind).items()} for kind in kinds}
-    return {**views, "truncated": store.truncated.view}
 
 
 def check_policies(env: Env, configs: Mapping[str, PolicyConfig]) -> None:

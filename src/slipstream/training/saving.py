@@ -8,7 +8,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from slipstream.envs.store import Store
 from slipstream.runs.directory import RunError
 
 
@@ -32,18 +31,3 @@ def from_named_arrays(template: Any, arrays: dict[str, np.ndarray], prefix: str,
             )
         restored.append(jnp.asarray(arrays[name], leaf.dtype))
     return jax.tree_util.tree_unflatten(structure, restored)
-
-
-CHOICE_BUFFERS = ("observation", "active", "action_mask")
-
-
-def save_slot(store: Store, slot: int) -> dict[str, np.ndarray]:
-    """What the next actions are chosen from."""
-    named = store.named_buffers()
-    return {n: np.asarray(b.view[slot]) for n, b in named.items() if n.partition("/")[0] in CHOICE_BUFFERS}
-
-
-def restore_slot(store: Store, slot: int, arrays: dict[str, np.ndarray]) -> None:
-    for name, buffer in store.named_buffers().items():
-        if name.partition("/")[0] in CHOICE_BUFFERS:
-            buffer.put(slot, arrays[name])

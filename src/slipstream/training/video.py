@@ -20,7 +20,7 @@ from rich.progress import track
 
 from slipstream.envs.worlds import Worlds
 from slipstream.training.evaluate import DEFAULT_LIMIT
-from slipstream.training.policies import Policies, States, store_views
+from slipstream.training.policies import Policies, States
 
 INSTALL_GL = "apt-get install libegl1 libgl1-mesa-dri"
 FRAMES_PER_SECOND = 30
@@ -61,13 +61,13 @@ def record_episode(policies: Policies, states: States, worlds: Worlds, max_steps
     robot: Any = worlds.env
     robot.show(worlds.get_state())
     store = worlds.new_store(1)
-    worlds.engine.observe(store, 0)
-    views = store_views(store)
+    worlds.observe_into(store, 0)
+    views = store.views
     seen = [worlds.get_state()]
     limit = worlds.env.max_steps or DEFAULT_LIMIT
     for _ in range(limit if max_steps is None else min(limit, max_steps)):
         worlds.step_into(store, 0, jax.block_until_ready(policies.act_best(states, views)))
-        if worlds.at_start()[0]:
+        if store.views["done"][0, 0]:
             break
         seen.append(worlds.get_state())
     qpos, target = ([s[name][:, 0] for s in seen if name in s] for name in ("qpos", "target"))
