@@ -116,6 +116,7 @@ _TARGET_FEATURES = "_Z24jit_llvm_target_featuresv"
 _VECTOR_WIDTH = "_Z21jit_llvm_vector_widthv"
 
 
+@cache
 def _core_functions(*names: str) -> list[Any] | None:
     """Functions of Dr.Jit's C++ core that its Python side does not expose; None if this Dr.Jit lacks one."""
     try:

@@ -173,7 +173,7 @@ def _break_worlds(worlds: Worlds, which: np.ndarray) -> None:
     """Make every real number in the state of some worlds undefined."""
     saved = worlds.save()
     for name, array in saved.items():
-        if name.startswith("leaf/") and np.issubdtype(array.dtype, np.floating):
+        if name.startswith("state/") and np.issubdtype(array.dtype, np.floating):
             saved[name] = put_worlds(array, np.full_like(array, np.nan), which)
     worlds.restore(saved)
 

@@ -277,14 +277,35 @@ def describe_env(env_class: type[Env]) -> str:
     return (inspect.getdoc(env_class) or "").partition("\n")[0]
 
 
-def state_leaves(state: Any) -> Iterator[tuple[str, str | None, Any]]:
-    """The arrays of a state as (field, group or None for a quantity of the world, array), in a fixed order."""
+STEP_FIELD = "step"
+"""The field of a state that counts the steps of the episode, if a state has it. It shows the clock's counter: it is
+none of the state's own arrays, and set wherever a state is handed to the rules."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Leaf:
+    """Which array of a state: its field, its group (of a quantity of agents), its number (within a tuple)."""
+
+    field: str
+    group: str | None
+    number: int | None
+
+    @property
+    def name(self) -> str:
+        """Such as `goal`, `qpos/3` or `position/wolf`."""
+        return "/".join(str(part) for part in (self.field, self.group, self.number) if part is not None)
+
+
+def state_leaves(state: Any) -> Iterator[tuple[Leaf, Any]]:
+    """The arrays of a state in a fixed order, without the step counter."""
     for field in dataclasses.fields(state):
+        if field.name == STEP_FIELD:
+            continue
         value = getattr(state, field.name)
-        per_group = value.items() if isinstance(value, Mapping) else [(None, value)]
-        for group, part in per_group:
-            for leaf in part if isinstance(part, list | tuple) else [part]:
-                yield field.name, group, leaf
+        for group, part in value.items() if isinstance(value, Mapping) else [(None, value)]:
+            several = isinstance(part, list | tuple)
+            for number, leaf in enumerate(part if several else [part]):
+                yield Leaf(field.name, group, number if several else None), leaf
 
 
 def with_leaves(state: Any, leaves: Iterator[Any]) -> Any:
@@ -297,5 +318,11 @@ def with_leaves(state: Any, leaves: Iterator[Any]) -> Any:
             return tuple(next(leaves) for _ in value)
         return next(leaves)
 
-    fields = {f.name: rebuild(getattr(state, f.name)) for f in dataclasses.fields(state)}
-    return dataclasses.replace(state, **fields)
+    names = [f.name for f in dataclasses.fields(state) if f.name != STEP_FIELD]
+    return dataclasses.replace(state, **{name: rebuild(getattr(state, name)) for name in names})
+
+
+def with_step(state: Any, step: Any) -> Any:
+    """The state with its step counter, if it has one."""
+    has_counter = any(field.name == STEP_FIELD for field in dataclasses.fields(state))
+    return dataclasses.replace(state, **{STEP_FIELD: step}) if has_counter else state

@@ -28,10 +28,9 @@ class Problem:
 def frame_of_state(worlds: Worlds) -> Frame:
     """The state and the counters of all worlds."""
     frame: Frame = {}
-    for (field, group), array in zip(worlds.engine.fields, worlds.engine.state_arrays()):
-        name = f"state.{field}" if group is None else f"state.{field}/{group}"
-        same = sum(key.partition("[")[0] == name for key in frame)
-        frame[f"{name}[{same}]" if same else name] = array
+    for leaf, array in zip(worlds.engine.leaves, worlds.engine.state_arrays()):
+        name = f"state.{leaf.field}" if leaf.group is None else f"state.{leaf.field}/{leaf.group}"
+        frame[name if leaf.number is None else f"{name}[{leaf.number}]"] = array
     return frame | {f"clock.{name}": array for name, array in worlds.engine.clock_arrays().items()}
 
 
