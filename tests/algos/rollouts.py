@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from slipstream.algos.a2c import make_a2c
-from slipstream.algos.actor_critic import Kept, Learner, act, actor
+from slipstream.algos.actor_critic import Learner, act, actor
 from slipstream.algos.actor_critic import prepare as prepare_samples
 from slipstream.algos.algo import Algorithm, Inputs, Rollout, alone
 from slipstream.algos.ppo import make_ppo

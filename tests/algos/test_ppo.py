@@ -19,7 +19,9 @@ ONE_BATCH = PPOConfig(epochs=1, minibatches=1, **SMALL)
 
 def ratio(learner, samples: Samples) -> np.ndarray:
     parameters = learner.network.policy(samples.x, samples.mask)
-    return np.exp(np.asarray(learner.network.policy.distribution.log_prob(parameters, samples.action) - samples.log_prob))
+    return np.exp(
+        np.asarray(learner.network.policy.distribution.log_prob(parameters, samples.action) - samples.log_prob)
+    )
 
 
 @pytest.mark.parametrize("space", list(SPACES))
@@ -139,7 +141,10 @@ def test_the_entropy_bonus_raises_entropy():
 def test_the_entropy_bonus_widens_a_continuous_policy():
     learner = new_learner(ONE_BATCH, SPACES["continuous"])
     samples = prepared(ONE_BATCH, learner, new_rollout(learner, 1))
-    bonus, plain = (gradient_of_loss(learner.network, POLICY_ONLY, samples, samples.weight.sum(), cost)[0].policy.log_std for cost in (1.0, 0.0))
+    bonus, plain = (
+        gradient_of_loss(learner.network, POLICY_ONLY, samples, samples.weight.sum(), cost)[0].policy.log_std
+        for cost in (1.0, 0.0)
+    )
     np.testing.assert_allclose(bonus - plain, -1.0, rtol=1e-4)
 
 

@@ -10,8 +10,8 @@ from rollouts import FEATURES, LANES, PPO, STEPS, new_learner, new_rollout, prep
 
 from slipstream.algos import actor_critic
 from slipstream.algos.actor_critic import normalized, value_after
-from slipstream.algos.settings import PPOConfig
 from slipstream.algos.returns import generalized_advantage
+from slipstream.algos.settings import PPOConfig
 
 advantage = jax.jit(generalized_advantage)
 

@@ -36,7 +36,7 @@ def test_everything_is_traced_once(make_config, trained, world, group, algo):
 def test_the_same_seed_gives_the_same_bits_and_another_seed_others(make_config, trained, same):
     a, b, other = (flat(trained(make_config(seed=seed), 3)) for seed in (3, 3, 4))
     assert same(a, b)
-    assert not any(np.array_equal(a[n], other[n]) for n in a if n.endswith("weight") or n.endswith("state/x"))
+    assert not any(np.array_equal(a[n], other[n]) for n in a if n.endswith(("weight", "state/x")))
 
 
 def test_a_restored_run_goes_on_bit_for_bit(make_config, trained, save, same, tmp_path):

@@ -82,7 +82,9 @@ def test_a_robot_reports_its_speed_in_both_engines(tmp_path, capsys):
     result = json.loads(capsys.readouterr().out)
     here, there = result["groups"]["hopper"]["mean"], result["gymnasium"]["groups"]["hopper"]["mean"]
     assert there == pytest.approx(here, rel=0.5)
-    assert np.isfinite(result["report"]["forward_speed"]) and np.isfinite(result["gymnasium"]["report"]["forward_speed"])
+    assert np.isfinite(result["report"]["forward_speed"]) and np.isfinite(
+        result["gymnasium"]["report"]["forward_speed"]
+    )
     assert result["length_standard_error"] >= 0
     assert main(command) == 0
     shown = capsys.readouterr().out

@@ -181,7 +181,7 @@ def prepare(config: ActorCriticConfig, average: Average, learner: Learner, rollo
 
 
 def features_of(network: ActorCritic, batch: Samples) -> jax.Array:
-    """What policy and value are computed from, `[features, samples]`: the observations, or what is remembered of them."""
+    """What policy and value see, `[features, samples]`: the observations, or what is remembered of them."""
     if network.memory is None:
         return batch.x
     lanes = jax.tree.leaves(batch.start)[0].shape[-1]

@@ -105,12 +105,12 @@ class Init(Protocol):
 
 
 class Act(Protocol):
-    def __call__(self, actor: Any, inputs: Inputs, *, explore: bool, key: jax.Array) -> Choice: ...
+    def __call__(self, actor: Any, inputs: Inputs, /, *, explore: bool, key: jax.Array) -> Choice: ...
 
 
 class Update(Protocol):
     def __call__(
-        self, state: Any, batch: Any, *, elapsed: jax.Array | float, key: jax.Array
+        self, state: Any, batch: Any, /, *, elapsed: jax.Array | float, key: jax.Array
     ) -> tuple[Any, dict[str, jax.Array]]: ...
 
 

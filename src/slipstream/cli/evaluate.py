@@ -64,14 +64,12 @@ def run(options: Eval) -> int:
         from slipstream.training.in_gymnasium import evaluate_in_gymnasium, match
 
         chosen = match(worlds.env, env_options)
-        there = evaluate_in_gymnasium(
-            policies, actors, chosen, episodes, seed=options.seed, explore=options.explore
-        )
+        there = evaluate_in_gymnasium(policies, actors, chosen, episodes, seed=options.seed, explore=options.explore)
     here = evaluate(policies, actors, WorldsArena(worlds), explore=options.explore, seed=options.seed)
     if options.json:
         result = {"run": options.run, "env": config.env, **here.to_json()}
         result |= {"with": opponents} if opponents else {}
-        if there is not None:
+        if there is not None and chosen is not None:
             result["gymnasium"] = {"env": dataclasses.asdict(chosen), **there.to_json()}
         print(strict_json(result))
     elif there is None:

@@ -40,17 +40,17 @@ def run(options: Video) -> int:
     from slipstream.cli.values import parse_assignments
     from slipstream.envs.registry import make
     from slipstream.runs.directory import RunDirectory
-    from slipstream.training.config import TrainConfig
+    from slipstream.training.config_json import from_json
     from slipstream.training.loading import load_policies
 
     if options.width < 16 or options.height < 16:
         raise ValueError(f"A film must be at least 16 x 16 pixels, got {options.width} x {options.height}.")
     directory = RunDirectory.open(options.run)
-    config = TrainConfig.from_json(directory.config())
-    policies, states = load_policies(directory, options.checkpoint)
+    config = from_json(directory.config())
+    policies, actors = load_policies(directory, options.checkpoint)
     env_options = {**config.env_options, **parse_assignments("--option", options.option)}
     worlds = make(config.env, 1, options.seed, **env_options)
-    episode = record_episode(policies, states, worlds, options.steps)
+    episode = record_episode(policies, actors, worlds, options.steps)
     file = Path(options.out) if options.out else Path(options.run) / "video.gif"
     write_film(render(worlds.env, episode, options.width, options.height), file)
     steps = len(episode.qpos) - 1

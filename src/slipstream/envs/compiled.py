@@ -236,7 +236,7 @@ class CompiledWorlds:
 
     def observe(self, store: Store, slot: int) -> None:
         """Write what an action is chosen from now into a slot."""
-        now = choice(self.env, self._state(self._arrays, self.clock["step"]))
+        now = choice(self.env, self._state(self._arrays, self.clock["step"]), self.clock["step"])
         number = dr.opaque(self.types.UInt, slot)
         for buffer in store.named_buffers().values():
             if buffer.place.kind.chosen_from:

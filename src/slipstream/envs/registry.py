@@ -11,6 +11,7 @@ import importlib.util
 import inspect
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from slipstream.envs.env import Env
@@ -44,6 +45,13 @@ NAMES = {
 }
 
 
+World = str | type[Env] | Env
+"""How a world may be given: by its name, as its class, or as an object."""
+
+INTERACTIVE = "<interactive>"
+"""Where classes come from that are in no file."""
+
+
 class UnknownEnvironment(ValueError):
     """No world of that name; the message has the nearest ones."""
 
@@ -59,6 +67,10 @@ def env_class(name: str) -> type[Env]:
     if ".py:" in name:
         with robots_extra():
             return _class_in_file(name)
+    if name.startswith(INTERACTIVE):
+        raise UnknownEnvironment(
+            f"{name.partition(':')[2]} was defined interactively, not in a file: pass the class itself."
+        )
     if name not in NAMES:
         raise UnknownEnvironment(
             f"Unknown environment {name!r}: {nearest_names(name, list(NAMES))} "
@@ -71,20 +83,11 @@ def env_class(name: str) -> type[Env]:
 
 def _class_in_file(name: str) -> type[Env]:
     file, _, attribute = name.rpartition(":")
-    path = Path(file).resolve()
-    if not path.is_file():
-        raise UnknownEnvironment(f"There is no file {file} (from environment {name!r}).")
-    module_name = f"slipstream_user_{path.stem}"
-    spec = importlib.util.spec_from_file_location(module_name, path)
-    if spec is None or spec.loader is None:
-        raise UnknownEnvironment(f"{file} is not a Python file.")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[module_name] = module  # dataclasses look their module up by name
-    spec.loader.exec_module(module)
+    module = module_in_file(file)
     found = {
         n: c
         for n, c in vars(module).items()
-        if inspect.isclass(c) and issubclass(c, Env) and c.__module__ == module_name
+        if inspect.isclass(c) and issubclass(c, Env) and c.__module__ == module.__name__
     }
     if attribute not in found:
         raise UnknownEnvironment(
@@ -93,14 +96,44 @@ def _class_in_file(name: str) -> type[Env]:
     return found[attribute]
 
 
-def env_options(name: str) -> dict[str, inspect.Parameter]:
+def module_in_file(file: str) -> ModuleType:
+    """A user's own file, imported (and so executed)."""
+    path = Path(file).resolve()
+    if not path.is_file():
+        raise UnknownEnvironment(f"There is no file {file}.")
+    module_name = f"slipstream_user_{path.stem}"
+    spec = importlib.util.spec_from_file_location(module_name, path)
+    if spec is None or spec.loader is None:
+        raise UnknownEnvironment(f"{file} is not a Python file.")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[module_name] = module  # dataclasses look their module up by name
+    spec.loader.exec_module(module)
+    return module
+
+
+def env_name(env: World) -> str:
+    """The name by which a world can be made again, as far as there is one."""
+    if isinstance(env, str):
+        return env
+    kind = env if isinstance(env, type) else type(env)
+    known = {where: name for name, where in NAMES.items()}
+    if (where := f"{kind.__module__}:{kind.__qualname__}") in known:
+        return known[where]
+    file = getattr(sys.modules.get(kind.__module__), "__file__", None)
+    if file is None or "." in kind.__qualname__:
+        return f"{INTERACTIVE}:{kind.__qualname__.rpartition('.')[2]}"
+    return f"{file}:{kind.__qualname__}"
+
+
+def env_options(name: World) -> dict[str, inspect.Parameter]:
     """The options of a world: the parameters of its `__init__`.
 
     If that takes `**others`, they are the keyword-only parameters of the class it derives from.
     """
     options: dict[str, inspect.Parameter] = {}
     kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    for base in env_class(name).__mro__:
+    kind = env_class(name) if isinstance(name, str) else name if isinstance(name, type) else type(name)
+    for base in kind.__mro__:
         init = vars(base).get("__init__")
         if init is None or base is object:
             continue
@@ -112,27 +145,42 @@ def env_options(name: str) -> dict[str, inspect.Parameter]:
     return options
 
 
-def make_env(name: str, **options: Any) -> Env:
-    """One world, with its options."""
-    known = env_options(name)
+def make_env(env: World, **options: Any) -> Env:
+    """One world, with its options; an object is taken as it is."""
+    if isinstance(env, Env):
+        if options:
+            raise ValueError(f"{type(env).__name__} is an object already: options cannot be given beside it.")
+        return env
+    known = env_options(env)
     for option in options:
         if option not in known:
             hint = nearest_names(option, list(known)) if known else "it has none."
-            raise ValueError(f"Unknown option {option!r} of {name}: {hint}")
-    chosen = env_class(name)
+            raise ValueError(f"Unknown option {option!r} of {env_name(env)}: {hint}")
+    chosen = env_class(env) if isinstance(env, str) else env
     if missing := sorted(getattr(chosen, "__abstractmethods__", ())):
-        raise ValueError(f"{name} is not finished: write its {', '.join(missing)}.")
+        raise ValueError(f"{env_name(env)} is not finished: write its {', '.join(missing)}.")
     return chosen(**options)
 
 
-def make(name: str, num_worlds: int = 1024, seed: int = 0, backend: str = "auto", **env_options: Any) -> Worlds:
+def make(
+    env: World,
+    num_worlds: int = 1024,
+    seed: int = 0,
+    backend: str = "auto",
+    *,
+    first_world: int = 0,
+    stagger: bool = False,
+    **env_options: Any,
+) -> Worlds:
     """Many copies of a world, stepped together.
 
     Args:
-        name: one of `slipstream envs`, or `path/to/file.py:Class`.
+        env: one of `slipstream envs`, `path/to/file.py:Class`, an `Env` class, or an `Env` object.
         num_worlds: how many copies.
         seed: the same seed gives the same bits.
         backend: `auto` (cuda with an NVIDIA GPU, else llvm), `llvm`, `cuda`, or `scalar` for plain Python.
+        first_world: the number of the first world, where others run the ones before it.
+        stagger: begin the worlds at different points of their time limit.
         **env_options: options of the world.
     """
-    return Worlds(make_env(name, **env_options), num_worlds, seed, backend)
+    return Worlds(make_env(env, **env_options), num_worlds, seed, backend)

@@ -116,7 +116,7 @@ class ScalarWorlds:
 
     def observe(self, store: Store, slot: int) -> None:
         chosen_from = [place for place in self._places if place.kind.chosen_from]
-        now = [choice(self.env, self._state(i)) for i in range(self.num_worlds)]
+        now = [choice(self.env, self._state(i), self.clocks[i].step) for i in range(self.num_worlds)]
         rows = _side_by_side([{place.name: _row(place, c) for place in chosen_from} for c in now])
         for name, values in rows.items():
             store.named_buffers()[name].put(slot, values)

@@ -56,7 +56,7 @@ KINDS = (
     Kind("active", real=False, chosen_from=True, components=lambda g: () if g.has_active else None),
     Kind("action_mask", real=False, chosen_from=True, components=lambda g: (g.mask_size,) if g.mask_size else None),
     Kind("truncated", real=False, of_agents=False),
-    Kind("done", real=False, of_agents=False),
+    Kind("done", real=False, of_agents=False, chosen_from=True),
 )
 """All that a step writes. See `Store` for what they mean."""
 
@@ -201,7 +201,7 @@ class Store:
     * `active/GROUP` (of the worlds that say who is active), `[slots, lanes]`,
     * `action_mask/GROUP` (of the groups that mask actions), `[slots, choices, lanes]`,
     * `truncated`, `[slots, worlds]`,
-    * `done`, `[slots, worlds]`: whose episode ended in that step, terminated or truncated.
+    * `done`, `[slots, worlds]`: whose episode ended in that step, terminated or truncated, so that another begins here.
 
     Attributes:
         kept: what acting leaves behind for learning, by policy: pytrees of JAX arrays `[slots, ...]`. Whoever acts puts

@@ -52,6 +52,8 @@ class Choice:
     observation: dict[str, list[Any]]
     active: PerGroup | None
     action_mask: dict[str, list[Any]] | None
+    done: Any
+    """Whether an episode begins here."""
 
 
 @dataclass(frozen=True)
@@ -159,9 +161,9 @@ def _advance(here: Here, age: Any, state: Any, clock: Clock, action: Any) -> Out
     )
 
 
-def choice(env: Env, state: Any) -> Choice:
-    """What an action is chosen from in this state."""
-    return Choice(observe(env, state), active_agents(env, state), action_mask(env, state))
+def choice(env: Env, state: Any, step: Any) -> Choice:
+    """What an action is chosen from in this state, after so many steps of its episode."""
+    return Choice(observe(env, state), active_agents(env, state), action_mask(env, state), step == 0)
 
 
 def by_group(env: Env, value: Any) -> PerGroup | None:

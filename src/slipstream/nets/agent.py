@@ -47,7 +47,7 @@ class PolicyNetwork(eqx.Module):
 
 
 class ActorCritic(eqx.Module):
-    """A policy and a value function that share nothing but their input, which is what a memory puts out if there is one."""
+    """A policy and a value function that share nothing but their input: observations, or what a memory makes of it."""
 
     memory: Memory | None
     policy: PolicyNetwork

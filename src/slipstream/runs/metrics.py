@@ -12,6 +12,7 @@ import os
 import socket
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -55,21 +56,6 @@ class TensorBoard:
         """Nothing is left to do."""
 
 
-class MetricsWriter:
-    """Both sinks at once, for a trainer that knows only one."""
-
-    def __init__(self, run: RunDirectory, from_step: int | None = None):
-        self._sinks = (MetricsFile(run), TensorBoard(run, from_step))
-
-    def write(self, row: Mapping[str, float]) -> None:
-        for sink in self._sinks:
-            sink.report(row)
-
-    def close(self) -> None:
-        for sink in self._sinks:
-            sink.close()
-
-
 def _plain(value: float) -> float | int | None:
     """JSON has no NaN: what is not finite becomes null."""
     if not math.isfinite(value):
@@ -95,6 +81,14 @@ def read_columns(run: RunDirectory) -> dict[str, np.ndarray]:
     names = dict.fromkeys(name for row in rows for name in row)
     # NumPy reads None as NaN.
     return {name: np.array([row.get(name) for row in rows], np.float64) for name in names}
+
+
+def metrics(run: str | Path) -> dict[str, np.ndarray]:
+    """The metrics of a run as arrays of equal length, by name: `metrics("runs/NAME")["return/cart"]` over `["step"]`.
+
+    Where a row lacks a value, there is NaN.
+    """
+    return read_columns(RunDirectory.open(run))
 
 
 def forget_after(run: RunDirectory, iteration: int) -> None:

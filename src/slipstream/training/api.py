@@ -90,14 +90,14 @@ def _resume(
     options: Mapping[str, Any],
 ) -> Result:
     if unknown := [name for name in options if name not in RESUMABLE]:
-        raise ValueError(
-            f"A resumed run keeps its settings; only {', '.join(RESUMABLE)} can change, not {unknown[0]}."
-        )
+        raise ValueError(f"A resumed run keeps its settings; only {', '.join(RESUMABLE)} can change, not {unknown[0]}.")
     directory = RunDirectory.open(path)
     directory.claim()
     try:
         config = changed(from_json(directory.config()), options)
-        found = load_checkpoint(directory, checkpoint) if checkpoint != "latest" or checkpoint_names(directory) else None
+        found = (
+            load_checkpoint(directory, checkpoint) if checkpoint != "latest" or checkpoint_names(directory) else None
+        )
         with Display(config, quiet) as display:
             world = world_of(directory, config, saved_source, display.warn) if env is None else env
             trainer = FusedTrainer(config, world)

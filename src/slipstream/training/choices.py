@@ -8,16 +8,13 @@ from typing import Any
 
 from slipstream.algos.settings import ALGORITHMS
 from slipstream.envs.env import Env
-from slipstream.envs.registry import env_name, env_options, make_env, nearest_names
+from slipstream.envs.registry import World, env_name, env_options, make_env, nearest_names
 from slipstream.training.config import DRIVERS, PolicyConfig, TrainConfig
 from slipstream.training.config_json import changed, field_names, make_settings
 from slipstream.training.policies import check_policies
 from slipstream.training.presets import preset
 
 RUN, DRIVER, POLICY, ALGORITHM, WORLD = "the run", "the driver", "the policies", "the algorithm", "the world"
-
-World = str | type[Env] | Env
-"""How a world may be given: by its name, as its class, or as an object."""
 
 
 def default_config(
@@ -79,7 +76,7 @@ def with_changes(
         config: what to start from.
         changes: names and values.
         env: the world, where it cannot be made from its name.
-        explicit: names that were given for the algorithm or the world in so many words: elsewhere they are not ambiguous.
+        explicit: names that were given for the algorithm or the world in so many words, and are not ambiguous.
     """
     places = _places(config, env)
     by_place: dict[str, dict[str, Any]] = {place: {} for place in places}

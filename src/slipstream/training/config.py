@@ -26,9 +26,9 @@ class PolicyConfig:
     """An earlier run to begin from: `RUN`, or `RUN:POLICY` if that has several. With `frozen` it may be of any
     algorithm and size: it acts as it did there."""
     network: Any = None
-    """An Equinox module instead of the usual network, as a class or by its name, `path/to/file.py:Class` or `module:Class` (it is kept by name): it is
-    made by `Class(inputs, outputs, key=...)`, once for the policy and once for its values, and maps `[inputs]` to
-    `[outputs]`."""
+    """An Equinox module instead of the usual network, as a class or by its name, `path/to/file.py:Class` or
+    `module:Class` (it is kept by name). It is made by `Class(inputs, outputs, key=...)`, once for the policy and once
+    for its values, and maps `[inputs]` to `[outputs]`."""
 
     def __post_init__(self) -> None:
         if self.algo not in ALGORITHMS:

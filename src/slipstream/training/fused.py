@@ -59,7 +59,7 @@ class FusedTrainer:
         self.store.kept = self.policies.room_to_keep(actors, self.store.views, self.memory, driver.rollout_length)
         self.worlds.observe_into(self.store, 0)
         self.iteration = 0
-        self._spent = dict.fromkeys(("simulation", "inference", "update"), 0.0)
+        self._spent: dict[str, float] = {"simulation": 0.0, "inference": 0.0, "update": 0.0}
 
     def load_starting_points(self) -> None:
         """Begin from earlier runs where the policies are configured so."""
@@ -162,4 +162,3 @@ class FusedTrainer:
         if unknown := [name for name, age in ages.items() if age is None]:
             raise RunError(f"{source} does not fit: it does not say the age of {', '.join(unknown)}.")
         self.ages = {name: int(age[0]) for name, age in ages.items() if age is not None}
-

@@ -68,7 +68,9 @@ class Policy:
             )
         if not np.isfinite(batch).all():
             feature, lane = np.argwhere(~np.isfinite(batch))[0]
-            raise ValueError(f"Feature {feature} of lane {lane} is {batch[feature, lane]}: observations must be finite.")
+            raise ValueError(
+                f"Feature {feature} of lane {lane} is {batch[feature, lane]}: observations must be finite."
+            )
         lanes = batch.shape[1]
         mask = None if action_mask is None else self._checked_mask(action_mask, lanes)
         self._key, key = jax.random.split(self._key)
@@ -154,7 +156,9 @@ def _groups(checkpoint: Checkpoint, source: str) -> list[Group]:
             for g in checkpoint.facts["groups"]
         ]
     except (KeyError, TypeError) as error:
-        raise RunError(f"Checkpoint {checkpoint.name} of {source} does not say what its policies see and do.") from error
+        raise RunError(
+            f"Checkpoint {checkpoint.name} of {source} does not say what its policies see and do."
+        ) from error
 
 
 def _box(space: Space) -> Box:

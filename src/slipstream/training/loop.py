@@ -1,4 +1,4 @@
-"""The loop of a training run, the same for every driver: goals, budgets, evaluations, reports, checkpoints, interrupts."""
+"""The loop of a run, the same for every driver: goals, budgets, evaluations, reports, checkpoints, interrupts."""
 
 from __future__ import annotations
 
@@ -136,9 +136,7 @@ class Loop:
         self.run.log(
             f"{'finished' if finished else 'interrupted'} at step {self.trainer.step} after {self.seconds:.1f} s"
         )
-        return Result(
-            str(self.run.path), self.trainer.step, self.seconds, finished, self._returns, self._evaluation
-        )
+        return Result(str(self.run.path), self.trainer.step, self.seconds, finished, self._returns, self._evaluation)
 
     # When to do what.
 

@@ -110,7 +110,13 @@ class Moment:
 
 
 def play(
-    policies: Policies, actors: ByPolicy, arena: Arena, *, explore: bool = False, seed: int = 0, limit: int | None = None
+    policies: Policies,
+    actors: ByPolicy,
+    arena: Arena,
+    *,
+    explore: bool = False,
+    seed: int = 0,
+    limit: int | None = None,
 ) -> Iterator[Moment]:
     """Play on from where the arena is, step by step, for as long as an episode can last.
 
@@ -126,8 +132,6 @@ def play(
     key = jax.random.key(seed)
     memory: Any = policies.new_memory(arena.num_worlds)
     for step in range(min(arena.limit, arena.limit if limit is None else limit)):
-        actions, _, memory = policies.act(
-            actors, arena.views, 0, {}, memory, explore=explore, key=key, iteration=step
-        )
+        actions, _, memory = policies.act(actors, arena.views, 0, {}, memory, explore=explore, key=key, iteration=step)
         arena.step(actions)
         yield Moment(step + 1, arena.rewards(), np.asarray(arena.views["done"][0]))

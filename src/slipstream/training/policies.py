@@ -131,7 +131,9 @@ class Policies:
         return Inputs(
             observation=_side_by_side([views["observation"][g.name][slot] for g in groups]),
             mask=None if masks is None else _side_by_side([m[slot] for m in masks]),
-            active=_side_by_side([views["active"][g.name][slot] for g in groups]) if _has_active(views, groups) else None,
+            active=_side_by_side([views["active"][g.name][slot] for g in groups])
+            if _has_active(views, groups)
+            else None,
             memory=forget(memory[name], begins),
         )
 
