@@ -64,6 +64,15 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _run(name: str, arguments: list[str]) -> int:
+    try:
+        return _run_command(name, arguments)
+    except KeyboardInterrupt:
+        # Also while libraries are still being imported: whoever stops a command wants no traceback.
+        print(f"slipstream {name}: stopped.", file=sys.stderr)
+        return INTERRUPTED
+
+
+def _run_command(name: str, arguments: list[str]) -> int:
     import tyro
 
     module_name, _, record = COMMANDS[name][0].partition(":")
@@ -77,9 +86,6 @@ def _run(name: str, arguments: list[str]) -> int:
     except (ValueError, BackendError, RunError) as error:
         print(f"slipstream {name}: {error}", file=sys.stderr)
         return BAD_INPUT
-    except KeyboardInterrupt:
-        print(f"slipstream {name}: stopped.", file=sys.stderr)
-        return INTERRUPTED
 
 
 if __name__ == "__main__":

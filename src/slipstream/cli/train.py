@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json as json_module
 import shlex
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -69,6 +70,8 @@ class Train:
     """An earlier run to go on with; --steps, --seconds, --stop-at-return and --checkpoint-every may be given anew."""
     checkpoint: str | None = None
     """Where to resume from: latest (the default), best, or a checkpoint's name."""
+    saved_source: bool = False
+    """With --resume, take a world of your own as the run has kept it, not as its file is now."""
     config: str | None = None
     """A JSON file with a whole configuration, such as a run's config.json; other options change it."""
     stop_at_return: float | None = None
@@ -85,11 +88,33 @@ class Train:
     """Print the result as JSON."""
 
 
-RESUMED = ("resume", "steps", "seconds", "stop_at_return", "checkpoint_every", "checkpoint", "quiet", "json")
+RESUMED = [
+    "resume",
+    "steps",
+    "seconds",
+    "stop_at_return",
+    "checkpoint_every",
+    "checkpoint",
+    "saved_source",
+    "quiet",
+    "json",
+]
 """Options that make sense with --resume."""
 
 
 def run(options: Train) -> int:
+    from slipstream.training.health import TrainingFailed
+
+    try:
+        result = _train(options)
+    except TrainingFailed as error:
+        print(f"slipstream train: {error}", file=sys.stderr)
+        return 1
+    _report(result, options)
+    return 0 if result.finished else 130
+
+
+def _train(options: Train) -> Any:
     from slipstream.training.api import train
 
     if options.resume is not None:
@@ -101,13 +126,12 @@ def run(options: Train) -> int:
         changes = {n: getattr(options, names.get(n, n)) for n in (*names, "stop_at_return", "checkpoint_every")}
         given = {name: value for name, value in changes.items() if value is not None}
         where = options.checkpoint or "latest"
-        result = train(resume=options.resume, checkpoint=where, quiet=options.quiet, **given)
-    else:
-        if options.checkpoint is not None:
-            raise ValueError("--checkpoint says where to resume from: it needs --resume.")
-        result = train(_config(options), run=options.run, quiet=options.quiet)
-    _report(result, options)
-    return 0 if result.finished else 130
+        given["saved_source"] = options.saved_source
+        return train(resume=options.resume, checkpoint=where, quiet=options.quiet, **given)
+    for flag in ("checkpoint", "saved_source"):
+        if getattr(options, flag):
+            raise ValueError(f"--{flag.replace('_', '-')} says how to resume a run: it needs --resume.")
+    return train(_config(options), run=options.run, quiet=options.quiet)
 
 
 def _config(options: Train) -> Any:
