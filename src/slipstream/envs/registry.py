@@ -125,7 +125,15 @@ def make_env(name: str, **options: Any) -> Env:
     return chosen(**options)
 
 
-def make(name: str, num_worlds: int = 1024, seed: int = 0, backend: str = "auto", **env_options: Any) -> Worlds:
+def make(
+    name: str,
+    num_worlds: int = 1024,
+    seed: int = 0,
+    backend: str = "auto",
+    *,
+    first_world: int = 0,
+    **env_options: Any,
+) -> Worlds:
     """Many copies of a world, stepped together.
 
     Args:
@@ -133,6 +141,7 @@ def make(name: str, num_worlds: int = 1024, seed: int = 0, backend: str = "auto"
         num_worlds: how many copies.
         seed: the same seed gives the same bits.
         backend: `auto` (cuda with an NVIDIA GPU, else llvm), `llvm`, `cuda`, or `scalar` for plain Python.
+        first_world: the number of the first world, for worlds that are a part of more (see `Worlds`).
         **env_options: options of the world.
     """
-    return Worlds(make_env(name, **env_options), num_worlds, seed, backend)
+    return Worlds(make_env(name, **env_options), num_worlds, seed, backend, first_world=first_world)

@@ -47,15 +47,24 @@ class Worlds:
     returns are views of memory that the kernel wrote, and stay valid for as long as they are held.
     """
 
-    def __init__(self, env: Env, num_worlds: int = 1024, seed: int = 0, backend: str = "auto"):
+    def __init__(self, env: Env, num_worlds: int = 1024, seed: int = 0, backend: str = "auto", *, first_world: int = 0):
+        """Args:
+        env: the rules.
+        num_worlds: how many copies.
+        seed: the same seed gives the same bits.
+        backend: `auto`, `llvm`, `cuda`, or `scalar` for plain Python.
+        first_world: the number of the first world, for worlds that are a part of more, in several processes: all that
+            is random depends on the seed and a world's number.
+        """
         _check_groups(env)
         if not isinstance(num_worlds, int) or num_worlds < 1:
             raise ValueError(f"num_worlds must be a positive whole number, got {num_worlds!r}.")
-        self.env, self.num_worlds, self.seed = env, num_worlds, int(seed)
+        _check_first_world(first_world, num_worlds, env)
+        self.env, self.num_worlds, self.seed, self.first_world = env, num_worlds, int(seed), first_world
         self.types = array_types(backend)
         self.backend = self.types.backend
         engine = CompiledWorlds if self.types.compiled else ScalarWorlds
-        self.engine: Engine = engine(env, self.types, num_worlds, self.seed & 0xFFFFFFFF)
+        self.engine: Engine = engine(env, self.types, num_worlds, self.seed & 0xFFFFFFFF, first_world)
         self._samples = 0
 
     # What agents see and do.
@@ -178,8 +187,9 @@ class Worlds:
         self._samples += 1
         masks = self.action_mask()
         keys = jax.random.split(key, len(self.groups))
+        first = jnp.uint32(self.first_world)
         sampled = {
-            g.name: sample_action(k, g, self.lanes(g.name), masks.get(g.name)) for k, g in zip(keys, self.groups)
+            g.name: sample_action(k, g, self.num_worlds, first, masks.get(g.name)) for k, g in zip(keys, self.groups)
         }
         return self.env.bare(sampled)
 
@@ -304,3 +314,14 @@ def _check_groups(env: Env) -> None:
         raise ValueError(f"Group names must differ, got {names}.")
     if env.max_steps is not None and env.max_steps < 1:
         raise ValueError(f"max_steps must be positive or None, got {env.max_steps}.")
+
+
+def _check_first_world(first_world: int, num_worlds: int, env: Env) -> None:
+    if not isinstance(first_world, int) or isinstance(first_world, bool) or first_world < 0:
+        raise ValueError(f"first_world must be 0 or a positive whole number, got {first_world!r}.")
+    last = (first_world + num_worlds) * max(g.size for g in env.groups)
+    if last > 2**32:
+        raise ValueError(
+            f"World {first_world + num_worlds - 1} has agents beyond the number 2^32, from which on random numbers "
+            "would repeat: take a lower first_world."
+        )
