@@ -65,7 +65,7 @@ def test_a_run_killed_at_a_random_moment_is_resumed_bit_for_bit(start, make_conf
     train(make_config(total_steps=total, report_every=0.0), run=whole.path, quiet=True)
     resumed, expected = load_checkpoint(run), load_checkpoint(whole)
     assert resumed.step == expected.step == total
-    assert any(n.startswith("worlds/leaf/") for n in expected.arrays)
+    assert any(n.startswith("worlds/state/") for n in expected.arrays)
     assert same_arrays(resumed.arrays, expected.arrays)
     assert not list(run.checkpoints.glob(".step-*"))
     iterations = [row["iteration"] for row in read_metrics(run)]
