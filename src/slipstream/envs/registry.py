@@ -132,6 +132,7 @@ def make(
     backend: str = "auto",
     *,
     first_world: int = 0,
+    stagger: bool = False,
     **env_options: Any,
 ) -> Worlds:
     """Many copies of a world, stepped together.
@@ -142,6 +143,8 @@ def make(
         seed: the same seed gives the same bits.
         backend: `auto` (cuda with an NVIDIA GPU, else llvm), `llvm`, `cuda`, or `scalar` for plain Python.
         first_world: the number of the first world, for worlds that are a part of more (see `Worlds`).
+        stagger: begin at different points of the time limit (see `Worlds`).
         **env_options: options of the world.
     """
-    return Worlds(make_env(name, **env_options), num_worlds, seed, backend, first_world=first_world)
+    env = make_env(name, **env_options)
+    return Worlds(env, num_worlds, seed, backend, first_world=first_world, stagger=stagger)
