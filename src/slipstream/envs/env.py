@@ -61,12 +61,6 @@ class Group:
         lane = dr.arange(unsigned, lanes)
         return lane - lane // self.size * self.size
 
-    def lane(self, world: Any, types: ArrayTypes) -> Any:
-        """The lane of each agent, `world * size + agent`."""
-        if isinstance(world, int):
-            return dr.arange(types.UInt, self.size) + world * self.size
-        return dr.arange(types.UInt, len(world) * self.size)
-
     # From the agents to their world.
 
     def sum(self, of_agents: Any) -> Any:
