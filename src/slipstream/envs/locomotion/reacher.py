@@ -22,6 +22,7 @@ class Reacher(Robot):
 
     max_steps = 50
     name = "arm"
+    camera = (0.8, -75.0)
     gymnasium_id = "Reacher-v5"
 
     def __init__(

@@ -51,6 +51,8 @@ class Robot(Env):
     """Of the group of agents (of one)."""
     # Accelerations are the least exact, and only where the next solve starts.
     tolerances = {"observation": 1e-4, "qvel": 1e-4, "qacc": 1e-3}
+    camera: ClassVar[tuple[float, float]] = (4.0, -15.0)
+    """In films: how far from the robot it is in metres, and how it is tilted in degrees (down: negative)."""
     state_type: ClassVar[type[State]] = State
     """With more fields (that have defaults) for a task that needs them."""
 
@@ -85,7 +87,7 @@ class Robot(Env):
         )
         self.model = self._load_model(xml_file, integrator, timestep, self_contacts)
         self.frame_skip = frame_skip
-        self.time_step = self.model.options.timestep * frame_skip
+        self.time_step = self.playback_step = self.model.options.timestep * frame_skip
         ranges = [actuator.ctrl_range for actuator in self.model.actuators]
         action = Box(self.model.nu, *(tuple(bounds) for bounds in zip(*ranges)))
         self.groups = (Group(self.name, observation=Box(self._count_features()), action=action),)
