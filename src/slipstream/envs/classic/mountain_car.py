@@ -58,7 +58,7 @@ def _draw(position: float, goal: float) -> Picture:
 
 
 class MountainCar(Env):
-    """Swing an underpowered car out of a valley, by pushing left, not at all, or right."""
+    """Swing an underpowered car out of a valley: push left, not at all, or right."""
 
     max_steps = 200
     gymnasium_id = "MountainCar-v0"

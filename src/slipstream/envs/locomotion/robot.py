@@ -78,7 +78,12 @@ class Robot(Env):
         timestep: of a physics step, in seconds; None: what the file says.
         self_contacts: how many contacts a robot can have with itself at once; further ones are left out.
             0: its parts pass through each other.
-        random_mass: see `Randomisation` for this and the following.
+        random_mass: the mass and inertia of each link differ from the file's by up to this share.
+        random_friction: all friction coefficients together differ by up to this share.
+        random_strength: each motor differs by up to this share.
+        random_latency: actions are carried out up to so many control steps late.
+        random_push: pushes make the robot so much faster, in m/s, in a random horizontal direction.
+        push_interval: seconds between two pushes, in the mean.
         """
         if frame_skip < 1:
             raise ValueError(f"frame_skip must be at least 1, got {frame_skip}.")
