@@ -152,14 +152,6 @@ def test_envs_lists_every_world_with_its_spaces(capsys):
     assert all(row["summary"] and row["groups"] for row in rows)
 
 
-def test_envs_shows_the_options_of_one(capsys):
-    assert call("envs", "tag-gridworld", "--json") == OK
-    (row,) = json.loads(capsys.readouterr().out)
-    assert row["options"]["num_taggers"] == 10
-    assert call("envs", "tag-gridworld") == OK
-    assert "num_taggers" in capsys.readouterr().out
-
-
 def test_asking_for_help_does_not_wait_for_jax():
     code = "import sys; from slipstream.cli.main import main; main(['--help']); print('jax' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

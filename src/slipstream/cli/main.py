@@ -15,7 +15,7 @@ COMMANDS = {
     "train": ("train:Train", "train policies in a world"),
     "eval": ("evaluate:Eval", "how good the policies of a run are"),
     "plot": ("plot:Plot", "learning curves of one or more runs"),
-    "video": ("video:Video", "a film of a robot, by the policy of a run"),
+    "video": ("video:Video", "a film of an episode, by the policies of a run"),
     "check": ("check:Check", "whether a world keeps its promises"),
     "check-model": ("check_model:CheckModel", "whether a MuJoCo model is simulated faithfully, and how fast"),
     "bench": ("bench:Bench", "how fast a world runs on this machine"),

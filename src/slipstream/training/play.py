@@ -21,6 +21,12 @@ DEFAULT_LIMIT = 10_000
 """Steps after which an episode of a world without a time limit is cut off."""
 
 
+def episode_limit(worlds: Worlds, limit: int | None = None) -> int:
+    """How many steps an episode is followed."""
+    most = worlds.env.max_steps or DEFAULT_LIMIT
+    return most if limit is None else min(most, limit)
+
+
 class Arena(Protocol):
     """Where policies play: worlds of ours, or somebody else's environments."""
 
@@ -72,7 +78,7 @@ class WorldsArena:
 
     @property
     def limit(self) -> int:
-        return self.worlds.env.max_steps or DEFAULT_LIMIT
+        return episode_limit(self.worlds)
 
     @property
     def views(self) -> Views:
@@ -131,7 +137,27 @@ def play(
     keep_compiled_programs()
     key = jax.random.key(seed)
     memory: Any = policies.new_memory(arena.num_worlds)
-    for step in range(min(arena.limit, arena.limit if limit is None else limit)):
+    for step in range(arena.limit if limit is None else min(arena.limit, limit)):
         actions, _, memory = policies.act(actors, arena.views, 0, {}, memory, explore=explore, key=key, iteration=step)
         arena.step(actions)
         yield Moment(step + 1, arena.rewards(), np.asarray(arena.views["done"][0]))
+
+
+def episode_states(
+    policies: Policies, actors: ByPolicy, worlds: Worlds, limit: int | None = None
+) -> Iterator[dict[str, np.ndarray]]:
+    """The states of an episode without exploration: at its start and after every step but the one that ends it.
+
+    Args:
+        policies: who acts.
+        actors: with which weights.
+        worlds: a single world.
+        limit: stop after so many steps.
+    """
+    arena = WorldsArena(worlds)
+    arena.begin()
+    yield worlds.get_state()
+    for moment in play(policies, actors, arena, limit=limit):
+        if moment.done[0]:
+            return
+        yield worlds.get_state()
