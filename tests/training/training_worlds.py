@@ -125,3 +125,18 @@ class HalfMasked(Duels):
 
     def action_mask(self, state):
         return {"blue": super().action_mask(state)["blue"]}
+
+
+class Poisoned(Counter):
+    """Observations that are not numbers, though the state is sound."""
+
+    def observe(self, state):
+        return (state.x + dr.nan,)
+
+
+class Speechless(Counter):
+    """Allows nothing at all in every other step."""
+
+    def action_mask(self, state):
+        allowed = state.step % 2 == 0
+        return allowed, allowed

@@ -12,7 +12,7 @@ from slipstream.runs.checkpoint import best_score, save_checkpoint
 from slipstream.runs.directory import RunDirectory
 from slipstream.training.config import TrainConfig
 from slipstream.training.evaluate import Evaluation, Judge
-from slipstream.training.health import Health
+from slipstream.training.health import Health, TrainingFailed
 from slipstream.training.interrupt import Interrupt
 
 GOAL_CHECK = 4
@@ -119,6 +119,15 @@ class Loop:
         return self._earlier + time.perf_counter() - self._began
 
     def __call__(self) -> Result:
+        """Run it. What goes wrong in training is raised when everything has been saved."""
+        try:
+            return self._run()
+        except TrainingFailed as error:
+            self._save()
+            self.run.log(f"failed at step {self.trainer.step}: {error}")
+            raise
+
+    def _run(self) -> Result:
         reached = stopped = False
         with Interrupt() as interrupt:
             while not (self._out_of_budget() or reached or stopped or interrupt.requested):
