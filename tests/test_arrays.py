@@ -1,5 +1,8 @@
 """The backend choice and the way between Dr.Jit, JAX and NumPy."""
 
+import gc
+import threading
+
 import drjit as dr
 import jax.numpy as jnp
 import numpy as np
@@ -10,6 +13,7 @@ from slipstream.arrays import (
     BackendError,
     array_types,
     from_jax,
+    no_garbage_collection,
     pointer,
     resolve_backend,
     set_threads,
@@ -80,3 +84,25 @@ def test_a_missing_llvm_names_the_command_that_installs_it(monkeypatch):
 def test_at_least_one_thread_is_needed():
     with pytest.raises(ValueError, match="at least 1, got 0"):
         set_threads(0)
+
+
+def test_garbage_is_collected_again_when_the_last_thread_is_through():
+    first_in, second_in, first_out = (threading.Event() for _ in range(3))
+    during = []
+
+    def first():
+        with no_garbage_collection():
+            first_in.set()
+            second_in.wait(60)
+        first_out.set()
+
+    thread = threading.Thread(target=first)
+    assert gc.isenabled()
+    thread.start()
+    first_in.wait(60)
+    with no_garbage_collection():
+        second_in.set()
+        first_out.wait(60)
+        during.append(gc.isenabled())
+    thread.join()
+    assert during == [False] and gc.isenabled()
