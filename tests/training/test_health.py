@@ -60,3 +60,11 @@ def test_agents_to_whom_nothing_is_allowed_are_counted(make_config, tmp_path):
     train(make_config("Speechless", ("agent",), report_every=0.0), run=tmp_path / "run", quiet=True)
     assert slipstream.metrics(tmp_path / "run")["agent/nothing_allowed"].sum() > 0
     assert "allowed agents of policy 'agent' nothing at all" in (tmp_path / "run" / "log.txt").read_text()
+
+
+def test_rewards_that_are_not_finite_are_counted_and_warned_of(make_config, tmp_path):
+    train(make_config("Unpaid", ("agent",), report_every=0.0), run=tmp_path / "run", quiet=True)
+    found = slipstream.metrics(tmp_path / "run")
+    assert found["rewards_not_finite/agent"].tolist() == [8.0] * 5, "every other of 4 steps in 4 worlds"
+    assert np.isfinite(found["agent/value_loss"]).all()
+    assert "in 8 steps a reward of group 'agent' was not finite" in (tmp_path / "run" / "log.txt").read_text()

@@ -140,3 +140,12 @@ class Speechless(Counter):
     def action_mask(self, state):
         allowed = state.step % 2 == 0
         return allowed, allowed
+
+
+class Unpaid(Pull):
+    """A reward that is not a number in every other step."""
+
+    groups = (Group("agent", Box(1), Box(1, -2.0, 2.0)),)
+
+    def step(self, state, action, rng):
+        return state, dr.select(state.step % 2 == 0, dr.nan, 1.0), False

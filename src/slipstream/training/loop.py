@@ -204,6 +204,7 @@ class Loop:
             **{f"time/{name}": seconds / (sum(spent.values()) or 1.0) for name, seconds in spent.items()},
             **{f"return/{group}": value for group, value in episodes.returns.items()},
             **{f"return_std/{group}": value for group, value in episodes.return_std.items()},
+            **{f"rewards_not_finite/{group}": count for group, count in episodes.unpaid.items()},
             **{f"report/{name}": value for name, value in episodes.report.items()},
             **{f"{policy}/{name}": float(v) for policy, values in metrics.items() for name, v in values.items()},
         }
