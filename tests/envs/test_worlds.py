@@ -279,3 +279,8 @@ def test_wrong_states_are_named():
         worlds.set_state(y=np.zeros(4))
     with pytest.raises(ValueError, match=r"'x' must have shape \[4\], got \[5\]"):
         worlds.set_state(x=np.zeros(5))
+
+
+def test_worlds_say_what_they_are():
+    expected = "<3 worlds of CartPole on llvm: 1 cart (Box(4) -> Discrete(2))>"
+    assert repr(make("cartpole", num_worlds=3, backend="llvm")) == expected

@@ -33,6 +33,8 @@ class Eval:
     """Somebody else plays for a group, as group=RUN or group=RUN:POLICY; may be repeated."""
     option: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
     """An option of the world other than in training, as name=value; may be repeated."""
+    saved_source: bool = False
+    """Take a world of your own as the run has kept it, not as its file is now."""
     checkpoint: str = "best"
     """Which weights: best, latest, or a checkpoint's name."""
     backend: str = "auto"
@@ -42,13 +44,14 @@ class Eval:
 
 
 def run(options: Eval) -> int:
-    from slipstream.cli.values import parse_assignments, parse_pairs, strict_json
+    from slipstream.cli.values import parse_assignments, parse_pairs, strict_json, warn
     from slipstream.envs.registry import make
     from slipstream.runs.directory import RunDirectory
     from slipstream.training.config_json import from_json
     from slipstream.training.evaluate import evaluate
     from slipstream.training.loading import load_policies
     from slipstream.training.play import WorldsArena
+    from slipstream.training.source import world_of
 
     episodes = EPISODES[options.in_] if options.episodes is None else options.episodes
     if episodes < 1:
@@ -57,8 +60,9 @@ def run(options: Eval) -> int:
     config = from_json(directory.config())
     opponents = parse_pairs("--with", options.with_)
     policies, actors = load_policies(directory, options.checkpoint, opponents)
+    world = world_of(directory, config, options.saved_source, warn)
     env_options = {**config.env_options, **parse_assignments("--option", options.option)}
-    worlds = make(config.env, episodes, options.seed, options.backend, **env_options)
+    worlds = make(world, episodes, options.seed, options.backend, **env_options)
     there = chosen = None
     if options.in_ == "gymnasium":
         from slipstream.training.in_gymnasium import evaluate_in_gymnasium, match

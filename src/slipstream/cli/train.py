@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json as json_module
 import shlex
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -96,39 +97,68 @@ class Train(Configured):
     """An earlier run to go on with; --steps, --seconds, --stop-at-return and --checkpoint-every may be given anew."""
     checkpoint: str | None = None
     """Where to resume from: latest (the default), best, or a checkpoint's name."""
+    saved_source: bool = False
+    """With --resume, take a world of your own as the run has kept it, not as its file is now."""
     quiet: bool = False
     """Show nothing while training."""
     json: bool = False
     """Print the result as JSON."""
 
 
-RESUMED = ("resume", "steps", "seconds", "stop_at_return", "checkpoint_every", "checkpoint", "quiet", "json")
+RESUMED = [
+    "resume",
+    "steps",
+    "seconds",
+    "stop_at_return",
+    "checkpoint_every",
+    "checkpoint",
+    "saved_source",
+    "quiet",
+    "json",
+]
 """Options that make sense with --resume."""
 
 
 def run(options: Train) -> int:
-    from slipstream.training.api import train
+    from slipstream.training.health import TrainingFailed
 
-    if options.resume is not None:
-        for name, value in vars(options).items():
-            if value not in (None, False, ()) and name not in RESUMED:
-                flag = "a world" if name == "env" else f"--{name.replace('_', '-')}"
-                raise ValueError(f"--resume goes on with a run as it was: {flag} cannot be given beside it.")
-        names = {"total_steps": "steps", "total_seconds": "seconds"}
-        changes = {n: getattr(options, names.get(n, n)) for n in (*names, "stop_at_return", "checkpoint_every")}
-        given = {name: value for name, value in changes.items() if value is not None}
-        where = options.checkpoint or "latest"
-        result = train(resume=options.resume, checkpoint=where, quiet=options.quiet, **given)
-    else:
-        if options.checkpoint is not None:
-            raise ValueError("--checkpoint says where to resume from: it needs --resume.")
-        if options.seeds is not None:
-            return _run_seeds(options, options.seeds)
-        if options.at_once is not None:
-            raise ValueError("--at-once says how many of several runs share the machine: it needs --seeds.")
-        result = train(configure(options), run=options.run, quiet=options.quiet)
+    _refuse_contradictions(options)
+    if options.seeds is not None:
+        return _run_seeds(options, options.seeds)
+    try:
+        result = _train(options)
+    except TrainingFailed as error:
+        print(f"slipstream train: {error}", file=sys.stderr)
+        return 1
     _report(result, options)
     return 0 if result.finished else 130
+
+
+def _refuse_contradictions(options: Train) -> None:
+    if options.resume is not None:
+        for field in dataclasses.fields(options):
+            if getattr(options, field.name) != field.default and field.name not in RESUMED:
+                flag = "a world" if field.name == "env" else f"--{field.name.replace('_', '-')}"
+                raise ValueError(f"--resume goes on with a run as it was: {flag} cannot be given beside it.")
+        return
+    for flag in ("checkpoint", "saved_source"):
+        if getattr(options, flag):
+            raise ValueError(f"--{flag.replace('_', '-')} says how to resume a run: it needs --resume.")
+    if options.at_once is not None and options.seeds is None:
+        raise ValueError("--at-once says how many of several runs share the machine: it needs --seeds.")
+
+
+def _train(options: Train) -> Any:
+    from slipstream.training.api import train
+
+    if options.resume is None:
+        return train(configure(options), run=options.run, quiet=options.quiet)
+    names = {"total_steps": "steps", "total_seconds": "seconds"}
+    changes = {n: getattr(options, names.get(n, n)) for n in (*names, "stop_at_return", "checkpoint_every")}
+    given = {name: value for name, value in changes.items() if value is not None}
+    where = options.checkpoint or "latest"
+    given["saved_source"] = options.saved_source
+    return train(resume=options.resume, checkpoint=where, quiet=options.quiet, **given)
 
 
 def _run_seeds(options: Train, seeds: int) -> int:

@@ -28,8 +28,8 @@ from slipstream.spaces import Box, Discrete
 class CompiledWorlds:
     """The compiled half of `Worlds`: holds the arrays of all worlds and steps them (see `Engine`)."""
 
-    def __init__(self, env: Env, types: ArrayTypes, num_worlds: int, seed: int):
-        self.env, self.types, self.num_worlds = env, types, num_worlds
+    def __init__(self, env: Env, types: ArrayTypes, num_worlds: int, seed: int, first_world: int):
+        self.env, self.types, self.num_worlds, self.first_world = env, types, num_worlds, first_world
         self._template: Any = None
         self._leaf_types: list[type] = []
         self._reports: list[str] = []
@@ -44,8 +44,8 @@ class CompiledWorlds:
     def _lanes(self, group: str | None) -> int:
         return self.num_worlds if group is None else self.num_worlds * self.env.group(group).size
 
-    def _here(self, seed: Any) -> Here:
-        return Here(self.env, self.types, seed, dr.arange(self.types.UInt, self.num_worlds))
+    def _here(self, seed: Any, first_world: Any) -> Here:
+        return Here(self.env, self.types, seed, first_world, self.num_worlds)
 
     def _opaque_zeros(self, array_type: type, lanes: int | None = None) -> Any:
         array = dr.zeros(array_type, self.num_worlds if lanes is None else lanes)
@@ -68,7 +68,8 @@ class CompiledWorlds:
         self.clock["step"] = self._opaque_zeros(self.types.Int)
         for g in self.env.groups:
             self.clock[f"running_return/{g.name}"] = self._opaque_zeros(self.types.Float)
-        state = begin(self._here(dr.opaque(self.types.UInt, self.seed)), self.clock["episode"])
+        here = self._here(*(dr.opaque(self.types.UInt, v) for v in (self.seed, self.first_world)))
+        state = begin(here, self.clock["episode"])
         if self._template is None:
             self._remember_form(state)
         self._arrays = self._settle([array for _, array in state_leaves(state)], self._opaque_zeros(self.types.Int, 1))
@@ -154,7 +155,7 @@ class CompiledWorlds:
         """Advance all worlds by a step that is recorded the first time it is called in this way."""
         if key not in self._recorded:
             self._recorded[key] = self._record(deliver)
-        numbers = [dr.opaque(self.types.UInt, v) for v in (self.seed, self.age & 0xFFFFFFFF, slot)]
+        numbers = [dr.opaque(self.types.UInt, v) for v in (self.seed, self.first_world, self.age & 0xFFFFFFFF, slot)]
         zero = dr.opaque(self.types.Int, 0)
         arguments = (self._arrays, self.clock, given, arrays, numbers, zero)
         try:
@@ -167,8 +168,8 @@ class CompiledWorlds:
 
     def _record(self, deliver: Callable) -> Callable:
         def step(before, clock, given, arrays, numbers, zero):
-            seed, age, slot = numbers
-            here = self._here(seed)
+            seed, first_world, age, slot = numbers
+            here = self._here(seed, first_world)
             state = self._state(before, clock["step"])
             action = self._draw(here, age, state) if given is None else self._split(given)
             outcome = advance(here, age, state, Clock.from_flat(clock), action)

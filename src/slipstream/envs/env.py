@@ -19,8 +19,10 @@ from contextlib import contextmanager
 from typing import Any
 
 import drjit as dr
+import numpy as np
 
 from slipstream.arrays import ArrayTypes
+from slipstream.envs.drawing import Picture
 from slipstream.random import Rng
 from slipstream.spaces import Box, Space
 
@@ -60,12 +62,6 @@ class Group:
     def _number(self, unsigned: type, lanes: int) -> Any:
         lane = dr.arange(unsigned, lanes)
         return lane - lane // self.size * self.size
-
-    def lane(self, world: Any, types: ArrayTypes) -> Any:
-        """The lane of each agent, `world * size + agent`."""
-        if isinstance(world, int):
-            return dr.arange(types.UInt, self.size) + world * self.size
-        return dr.arange(types.UInt, len(world) * self.size)
 
     # From the agents to their world.
 
@@ -214,6 +210,8 @@ class Env(ABC):
     """The environment of Gymnasium that is the same task, if there is one: a policy fits both."""
     gymnasium_kwargs: Mapping[str, Any] = {}
     """The arguments that make it the same."""
+    playback_step: float = 0.1
+    """How many seconds a step takes when it is shown, in a film or on a page."""
     tolerances: Mapping[str, float] = {}
     """For `slipstream check`, how far compiled worlds may be from plain ones in the fields of the state named here,
     and in the `observation`: relative to the largest number of the field, for fields whose numbers all come out of one
@@ -263,6 +261,15 @@ class Env(ABC):
     def report(self, state: Any) -> Mapping[str, Any]:
         """Named quantities of the world at the end of an episode, averaged into the run's metrics."""
         return {}
+
+    def draw(self, state: Mapping[str, np.ndarray]) -> Picture | None:
+        """What one world looks like, for films (None: there is nothing to see, or a robot's model says it).
+
+        Args:
+            state: of a single world, as `Worlds.get_state` names and shapes it: a quantity of the world is `[1]` (or
+                `[components, 1]`), one of the agents `[agents]`, in the order of the groups. `step` is always there.
+        """
+        return None
 
     def bare(self, by_group: Mapping[str, Any]) -> Any:
         """With a single group its value, else all of them by name."""

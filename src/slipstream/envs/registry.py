@@ -179,8 +179,9 @@ def make(
         num_worlds: how many copies.
         seed: the same seed gives the same bits.
         backend: `auto` (cuda with an NVIDIA GPU, else llvm), `llvm`, `cuda`, or `scalar` for plain Python.
-        first_world: the number of the first world, where others run the ones before it.
-        stagger: begin the worlds at different points of their time limit.
+        first_world: the number of the first world, for worlds that are a part of more (see `Worlds`).
+        stagger: begin at different points of the time limit (see `Worlds`).
         **env_options: options of the world.
     """
-    return Worlds(make_env(env, **env_options), num_worlds, seed, backend)
+    world = make_env(env, **env_options)
+    return Worlds(world, num_worlds, seed, backend, first_world=first_world, stagger=stagger)

@@ -31,8 +31,8 @@ class ScalarWorlds:
 
     recordings = 0
 
-    def __init__(self, env: Env, types: ArrayTypes, num_worlds: int, seed: int):
-        self.env, self.types, self.num_worlds = env, types, num_worlds
+    def __init__(self, env: Env, types: ArrayTypes, num_worlds: int, seed: int, first_world: int):
+        self.env, self.types, self.num_worlds, self.first_world = env, types, num_worlds, first_world
         self._reports: list[str] = []
         env.tables(types)
         self.restart(seed)
@@ -44,7 +44,7 @@ class ScalarWorlds:
         self._places = list(places(self.layouts, 1))
 
     def _here(self, world: int) -> Here:
-        return Here(self.env, self.types, self.seed, world)
+        return Here(self.env, self.types, self.seed, self.first_world + world, 1)
 
     def _zero_clock(self, known: Mapping[str, Any]) -> Clock:
         """A clock with the given values, and 0 for all others."""

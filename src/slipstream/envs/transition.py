@@ -63,7 +63,10 @@ class Here:
     env: Env
     types: ArrayTypes
     seed: Any
-    world: Any
+    first_world: Any
+    """The number of the first one, over all processes that share a run."""
+    num_worlds: int
+    """Always 1 on the scalar backend."""
 
     def settle(self, state: Any, step: Any) -> Any:
         """Numbers that the rules used for short become arrays of the width of their field; the counter is put right."""
@@ -76,14 +79,15 @@ class Here:
             return value
         if not dr.is_array_v(value):
             array_type = {bool: self.types.Bool, int: self.types.Int, float: self.types.Float}[type(value)]
-            return dr.full(array_type, value, size if isinstance(self.world, int) else len(self.world) * size)
+            return dr.full(array_type, value, self.num_worlds * size)
         if not self.types.compiled and len(value) != size:
             return type(value)([value[0]] * size)
         return value
 
     def rng(self, time: Any, purpose: int) -> Rng:
         time = time if isinstance(time, int) else self.types.UInt(time)
-        return Rng(self.types, self.seed, self.world, time, purpose, {g.name: g for g in self.env.groups})
+        groups = {g.name: g for g in self.env.groups}
+        return Rng(self.types, self.seed, self.first_world, self.num_worlds, time, purpose, groups)
 
 
 def begin(here: Here, episode: Any) -> Any:

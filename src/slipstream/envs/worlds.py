@@ -18,7 +18,7 @@ from slipstream.envs.env import STEP_FIELD, Env, Group, Leaf
 from slipstream.envs.scalar import ScalarWorlds
 from slipstream.envs.statistics import EpisodeStatistics, EpisodeTotals
 from slipstream.envs.store import Store, check_fit
-from slipstream.spaces import Box, Space
+from slipstream.spaces import Box, Space, describe
 
 
 class Step(NamedTuple):
@@ -47,16 +47,48 @@ class Worlds:
     returns are views of memory that the kernel wrote, and stay valid for as long as they are held.
     """
 
-    def __init__(self, env: Env, num_worlds: int = 1024, seed: int = 0, backend: str = "auto"):
+    def __init__(
+        self,
+        env: Env,
+        num_worlds: int = 1024,
+        seed: int = 0,
+        backend: str = "auto",
+        *,
+        first_world: int = 0,
+        stagger: bool = False,
+    ):
+        """Args:
+        env: the rules.
+        num_worlds: how many copies.
+        seed: the same seed gives the same bits.
+        backend: `auto`, `llvm`, `cuda`, or `scalar` for plain Python.
+        first_world: the number of the first world, for worlds that are a part of more, in several processes: all that
+            is random depends on the seed and a world's number.
+        stagger: begin as if the worlds had taken different numbers of steps already, so that their first episodes reach
+            the time limit one after the other and not all at once. (A plain `reset` begins at step 0.)
+        """
         _check_groups(env)
         if not isinstance(num_worlds, int) or num_worlds < 1:
             raise ValueError(f"num_worlds must be a positive whole number, got {num_worlds!r}.")
-        self.env, self.num_worlds, self.seed = env, num_worlds, int(seed)
+        _check_first_world(first_world, num_worlds, env)
+        self.env, self.num_worlds, self.seed, self.first_world = env, num_worlds, int(seed), first_world
         self.types = array_types(backend)
         self.backend = self.types.backend
         engine = CompiledWorlds if self.types.compiled else ScalarWorlds
-        self.engine: Engine = engine(env, self.types, num_worlds, self.seed & 0xFFFFFFFF)
+        self.engine: Engine = engine(env, self.types, num_worlds, self.seed & 0xFFFFFFFF, first_world)
+        self.stagger = stagger
+        self._begin_history()
+
+    def _begin_history(self) -> None:
         self._samples = 0
+        if self.stagger:
+            if self.env.max_steps is None:
+                raise ValueError(f"stagger needs a time limit, and {type(self.env).__name__} has none (max_steps).")
+            self.engine.set_clock({STEP_FIELD: staggered_steps(self.first_world, self.num_worlds, self.env.max_steps)})
+
+    def __repr__(self) -> str:
+        groups = (f"{g.size} {g.name} ({describe(g.observation)} -> {describe(g.action)})" for g in self.groups)
+        return f"<{self.num_worlds} worlds of {type(self.env).__name__} on {self.backend}: {', '.join(groups)}>"
 
     # What agents see and do.
 
@@ -93,8 +125,9 @@ class Worlds:
         if seed is None:
             self.engine.reset()
         else:
-            self.seed, self._samples = int(seed), 0
+            self.seed = int(seed)
             self.engine.restart(self.seed & 0xFFFFFFFF)
+            self._begin_history()
         return self.observe()
 
     def observe(self) -> Any:
@@ -178,8 +211,9 @@ class Worlds:
         self._samples += 1
         masks = self.action_mask()
         keys = jax.random.split(key, len(self.groups))
+        first = jnp.uint32(self.first_world)
         sampled = {
-            g.name: sample_action(k, g, self.lanes(g.name), masks.get(g.name)) for k, g in zip(keys, self.groups)
+            g.name: sample_action(k, g, self.num_worlds, first, masks.get(g.name)) for k, g in zip(keys, self.groups)
         }
         return self.env.bare(sampled)
 
@@ -296,6 +330,21 @@ class Worlds:
         return {g.name: check_action(g, actions[g.name], self.lanes(g.name)) for g in self.groups}
 
 
+GOLDEN = 0x9E3779B9
+"""The golden ratio's fraction of 2^32."""
+
+
+def staggered_steps(first_world: int, num_worlds: int, max_steps: int) -> np.ndarray:
+    """Where in its time limit each world begins, `[worlds]`, whole numbers below `max_steps`.
+
+    The multiples of the golden ratio fill an interval evenly, from wherever and however many of them are taken: the
+    place of a world depends on its number alone, and those of any part of the worlds are spread as evenly as all.
+    """
+    numbers = np.arange(first_world, first_world + num_worlds, dtype=np.uint64)
+    fraction = (numbers * np.uint64(GOLDEN)) & np.uint64(0xFFFFFFFF)
+    return (fraction * np.uint64(max_steps) >> np.uint64(32)).astype(np.int32)
+
+
 def _check_groups(env: Env) -> None:
     if not getattr(env, "groups", None):
         raise ValueError(f"{type(env).__name__} declares no groups; set groups = (Group(...),).")
@@ -304,3 +353,14 @@ def _check_groups(env: Env) -> None:
         raise ValueError(f"Group names must differ, got {names}.")
     if env.max_steps is not None and env.max_steps < 1:
         raise ValueError(f"max_steps must be positive or None, got {env.max_steps}.")
+
+
+def _check_first_world(first_world: int, num_worlds: int, env: Env) -> None:
+    if not isinstance(first_world, int) or isinstance(first_world, bool) or first_world < 0:
+        raise ValueError(f"first_world must be 0 or a positive whole number, got {first_world!r}.")
+    last = (first_world + num_worlds) * max(g.size for g in env.groups)
+    if last > 2**32:
+        raise ValueError(
+            f"World {first_world + num_worlds - 1} has agents beyond the number 2^32, from which on random numbers "
+            "would repeat: take a lower first_world."
+        )

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from slipstream.envs.registry import make_env
 from slipstream.runs.checkpoint import checkpoint_names, load_checkpoint
 from slipstream.runs.directory import RunDirectory, new_run_name
 from slipstream.runs.metrics import MetricsFile, TensorBoard, forget_after
@@ -18,6 +19,7 @@ from slipstream.training.evaluate import Judge
 from slipstream.training.fused import FusedTrainer
 from slipstream.training.health import Health
 from slipstream.training.loop import Loop, Result, Row, Sink
+from slipstream.training.policies import check_policies
 from slipstream.training.source import from_anywhere, keep_source, world_of
 from slipstream.training.starting import with_opponents
 
@@ -66,6 +68,7 @@ def train(
     config = with_changes(env, options) if isinstance(env, TrainConfig) else default_config(env, **options)
     config = with_opponents(from_anywhere(config))
     world = config.env if isinstance(env, str | TrainConfig) else env
+    check_policies(make_env(world, **config.env_options).groups, config.policies)
     algo = next(iter(config.policies.values())).algo
     path = Path(run) if run is not None else Path(RUNS) / new_run_name(config.env, algo, config.seed)
     with Display(config, quiet) as display:

@@ -61,19 +61,20 @@ def field_names(record: type) -> list[str]:
 def _structured(data: Any, kind: type[Record]) -> Record:
     try:
         return _converter.structure(data, kind)
-    except Exception as error:
-        if not isinstance(error, ValueError | KeyError | TypeError | cattrs.BaseValidationError):
-            raise
-        first = cattrs.transform_error(error, format_exception=lambda e, _: _text(e))[0]
-        text, _, path = first.rpartition(" @ $")
-        path = path.removeprefix(".").replace("['", ".").replace("']", "")
-        raise ValueError(f"{path or 'A configuration'} {text}" if text.startswith("must") else text) from error
+    except (ValueError, KeyError, cattrs.BaseValidationError) as error:
+        text = _explained(error)
+        raise ValueError(f"A configuration {text}" if text.startswith("must") else text) from error
+
+
+def _explained(error: Exception) -> str:
+    """The first thing that is wrong, with the name of the field."""
+    first = cattrs.transform_error(error, format_exception=lambda e, _: _text(e))[0]
+    text, _, path = first.rpartition(" @ $")
+    return f"{path.removeprefix('.')} {text}" if path and text.startswith(("must", "is missing")) else text
 
 
 def _text(error: BaseException) -> str:
-    if isinstance(error, KeyError):
-        return f"A configuration must name its {error.args[0]}."
-    return str(error)
+    return "is missing." if isinstance(error, KeyError) else str(error)
 
 
 def _exactly(kind: type, words: str) -> Callable[[Any, Any], Any]:
@@ -98,12 +99,23 @@ def _optional(value: Any, hint: Any) -> Any:
 
 def _list(value: Any, hint: Any) -> tuple:
     items = value if isinstance(value, list | tuple) else [value]
-    return tuple(_converter.structure(item, hint.__args__[0]) for item in items)
+    kind = hint.__args__[0]
+    if any(type(item) is not kind for item in items):
+        raise ValueError(f"must be a list of {'whole numbers' if kind is int else 'names'}, got {value!r}.")
+    return tuple(items)
 
 
 def _by_name(value: Any, hint: Any) -> dict[str, Any]:
     kind = hint.__args__[1]
-    return {name: _converter.structure(v, kind) if kind is not Any else v for name, v in _object(value).items()}
+    if kind is Any:
+        return dict(_object(value))
+    made = {}
+    for name, item in _object(value).items():
+        try:
+            made[name] = _converter.structure(item, kind)
+        except (ValueError, KeyError, cattrs.BaseValidationError) as error:
+            raise ValueError(f"Policy {name!r}: {_explained(error)}") from error
+    return made
 
 
 def _object(value: Any) -> Mapping[str, Any]:

@@ -118,6 +118,9 @@ class GymnasiumArena:
     def rewards(self) -> dict[str, np.ndarray]:
         return {self.groups[0].name: self._reward.copy()}
 
+    def done(self) -> np.ndarray:
+        return self._done.copy()
+
     def reports(self) -> dict[str, np.ndarray]:
         """The mean of `info["x_velocity"]` so far, if the environment has it."""
         return {"forward_speed": self._distance / self._steps} if self._knows_speed else {}

@@ -21,6 +21,12 @@ DEFAULT_LIMIT = 10_000
 """Steps after which an episode of a world without a time limit is cut off."""
 
 
+def episode_limit(worlds: Worlds, limit: int | None = None) -> int:
+    """How many steps an episode is followed."""
+    most = worlds.env.max_steps or DEFAULT_LIMIT
+    return most if limit is None else min(most, limit)
+
+
 class Arena(Protocol):
     """Where policies play: worlds of ours, or somebody else's environments."""
 
@@ -49,6 +55,10 @@ class Arena(Protocol):
         """Of the last step by group, the mean over its agents: `[worlds]`."""
         ...
 
+    def done(self) -> np.ndarray:
+        """Whose episode has ended in the last step, `[worlds]`."""
+        ...
+
     def reports(self) -> dict[str, np.ndarray]:
         """What worlds whose first episode has just ended have to say of it, `[worlds]`."""
         ...
@@ -72,7 +82,7 @@ class WorldsArena:
 
     @property
     def limit(self) -> int:
-        return self.worlds.env.max_steps or DEFAULT_LIMIT
+        return episode_limit(self.worlds)
 
     @property
     def views(self) -> Views:
@@ -81,20 +91,21 @@ class WorldsArena:
     def begin(self) -> None:
         self.worlds.engine.reset()
         self.worlds.observe_into(self._store, 0)
-        self._before = self._report_sums()
+        self._before = self.worlds.report_sums()
 
     def step(self, actions: dict[str, jax.Array]) -> None:
         self.worlds.step_into(self._store, 0, jax.block_until_ready(actions))
 
     def rewards(self) -> dict[str, np.ndarray]:
-        rewards = self.views["reward"]
-        return {g.name: np.asarray(rewards[g.name][0]).reshape(self.num_worlds, -1).mean(axis=1) for g in self.groups}
+        buffers = self._store.named_buffers()
+        rewards = {g.name: buffers[f"reward/{g.name}"].on_host() for g in self.groups}
+        return {name: reward.reshape(self.num_worlds, -1).mean(axis=1) for name, reward in rewards.items()}
+
+    def done(self) -> np.ndarray:
+        return self._store.named_buffers()["done"].on_host()[0]
 
     def reports(self) -> dict[str, np.ndarray]:
-        return {name: sums - self._before[name] for name, sums in self._report_sums().items()}
-
-    def _report_sums(self) -> dict[str, np.ndarray]:
-        return self.worlds.report_sums()
+        return {name: sums - self._before[name] for name, sums in self.worlds.report_sums().items()}
 
 
 @dataclass(frozen=True)
@@ -131,7 +142,27 @@ def play(
     keep_compiled_programs()
     key = jax.random.key(seed)
     memory: Any = policies.new_memory(arena.num_worlds)
-    for step in range(min(arena.limit, arena.limit if limit is None else limit)):
+    for step in range(arena.limit if limit is None else min(arena.limit, limit)):
         actions, _, memory = policies.act(actors, arena.views, 0, {}, memory, explore=explore, key=key, iteration=step)
         arena.step(actions)
-        yield Moment(step + 1, arena.rewards(), np.asarray(arena.views["done"][0]))
+        yield Moment(step + 1, arena.rewards(), arena.done())
+
+
+def episode_states(
+    policies: Policies, actors: ByPolicy, worlds: Worlds, limit: int | None = None
+) -> Iterator[dict[str, np.ndarray]]:
+    """The states of an episode without exploration: at its start and after every step but the one that ends it.
+
+    Args:
+        policies: who acts.
+        actors: with which weights.
+        worlds: a single world.
+        limit: stop after so many steps.
+    """
+    arena = WorldsArena(worlds)
+    arena.begin()
+    yield worlds.get_state()
+    for moment in play(policies, actors, arena, limit=limit):
+        if moment.done[0]:
+            return
+        yield worlds.get_state()

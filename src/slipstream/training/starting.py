@@ -33,9 +33,11 @@ def find_policy(source: str) -> tuple[RunDirectory, str, PolicyConfig]:
 
 def as_it_was(config: PolicyConfig) -> PolicyConfig:
     """A policy that does not learn and comes from an earlier run, with the algorithm and the network it has there."""
-    if not config.frozen or config.load is None:
+    if config.load is None:
         return config
     _, _, origin = find_policy(config.load)
+    if not config.frozen:
+        return config
     return dataclasses.replace(config, algo=origin.algo, settings=origin.settings, network=origin.network)
 
 
