@@ -23,8 +23,9 @@ class Spread:
     """Of the sample; NaN of a single run."""
 
     def __str__(self) -> str:
-        wide = "" if math.isnan(self.standard_deviation) else f" +- {figure(self.standard_deviation)}"
-        return figure(self.mean) + wide
+        if math.isnan(self.standard_deviation):
+            return figure(self.mean)
+        return f"{figure(self.mean)} +- {self.standard_deviation:,.{_decimals(self.mean)}f}"
 
 
 def spread(values: Sequence[float]) -> Spread:
@@ -38,8 +39,12 @@ def spreads(by_group: Sequence[Mapping[str, float]]) -> dict[str, Spread]:
 
 
 def figure(value: float) -> str:
-    """A return, or an error of one."""
-    return f"{value:,.1f}" if abs(value) >= 10 or value == 0 else f"{value:.3g}"
+    """A return."""
+    return f"{value:,.{_decimals(value)}f}"
+
+
+def _decimals(value: float) -> int:
+    return 1 if abs(value) >= 10 else 2 if abs(value) >= 1 else 4
 
 
 def exit_code(outcomes: Sequence[Outcome]) -> int:
@@ -119,4 +124,5 @@ def show_end(outcomes: Sequence[Outcome], folder: str, again: str) -> None:
     if all(o.finished for o in outcomes):
         console.print(f"Draw them with: slipstream plot {shlex.quote(folder)}")
     else:
-        console.print(f"Go on with: {again}")
+        failed_only = all(o.state in ("finished", "failed") for o in outcomes)
+        console.print(f"{'Try again what failed' if failed_only else 'Go on'} with: {again}")

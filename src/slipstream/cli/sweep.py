@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import itertools
 import json as json_module
+import math
 import random
 import re
 import shlex
@@ -38,8 +39,10 @@ class Sweep(Configured):
     For example `slipstream sweep cartpole --over learning_rate=1e-4,1e-3 --over hidden=[32,32],[64,64] --seeds 2`.
 
     What is best is judged by the last evaluations, where there are any (--evaluate-every), else by the last returns in
-    training. Ctrl-C saves the runs that are under way. The same command with the same --run goes on where it stopped:
-    runs that are finished are kept, others are resumed, missing ones are started.
+    training; among those that reach --stop-at-return by their steps.
+
+    Ctrl-C saves the runs that are under way. The same command with the same --run goes on where it stopped: runs that
+    are finished are kept, others are resumed, missing ones are started.
     """
 
     over: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
@@ -83,7 +86,7 @@ def run(options: Sweep) -> int:
     }
     outcomes = train_all(members, folder, at_once=options.at_once, quiet=options.quiet)
     by_combination = [[o for n, o in outcomes.items() if n.startswith(f"{name}/")] for name in configs]
-    judged_by, rows = judge(combinations, by_combination, _judged_group(base))
+    judged_by, rows = judge(combinations, by_combination, _judged_group(base), base.stop_at_return)
     again = command_line("sweep", dataclasses.replace(options, run=folder))
     if options.json:
         print(strict_json(_for_programs(folder, judged_by, rows)))
@@ -187,8 +190,13 @@ def _judged_group(config: TrainConfig) -> str:
     return next((p for p in policies if not p.frozen), policies[0]).groups[0]
 
 
-def judge(combinations: Sequence[Combination], outcomes: Sequence[list[Outcome]], group: str) -> tuple[str, list[Row]]:
-    """By what the combinations are judged, and the combinations, best first; equal ones by their steps."""
+def judge(
+    combinations: Sequence[Combination], outcomes: Sequence[list[Outcome]], group: str, goal: float | None = None
+) -> tuple[str, list[Row]]:
+    """By what the combinations are judged, and the combinations, best first.
+
+    Equally good ones go by their steps, and so do those that have reached the goal at which they were to stop.
+    """
     from slipstream.cli.outcomes import spread
 
     done = [[o for o in members if o.finished] for members in outcomes]
@@ -199,9 +207,10 @@ def judge(combinations: Sequence[Combination], outcomes: Sequence[list[Outcome]]
         values = [values[group] for values in known if group in values]
         rows.append(Row(combination, members, spread(values) if values else None))
 
-    def place(row: Row) -> tuple[bool, float, int]:
-        steps = sum(o.step for o in row.outcomes)
-        return row.score is None, 0.0 if row.score is None else -row.score.mean, steps
+    def place(row: Row) -> tuple[float, int, float]:
+        score = -math.inf if row.score is None else row.score.mean
+        enough = score if goal is None else min(score, goal)
+        return -enough, sum(o.step for o in row.outcomes), -score
 
     return f"{'evaluation' if evaluated else 'return'} {group}", sorted(rows, key=place)
 

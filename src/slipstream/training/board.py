@@ -8,7 +8,8 @@ from contextlib import suppress
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.table import Column
 
 from slipstream.training.config import TrainConfig
 from slipstream.training.display import number, plain_line
@@ -29,17 +30,18 @@ class Board:
         """
         self.console, self.quiet = console or Console(stderr=True), quiet
         self._live = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=20),
-            TextColumn("{task.percentage:3.0f} %"),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[known]}"),
+            TimeRemainingColumn(compact=True, table_column=Column(width=5, no_wrap=True)),
+            TextColumn("left", table_column=Column(width=4)),
+            # One column, so that in a narrow terminal only what comes last is cut off.
+            TextColumn(
+                "{task.description}  {task.percentage:.0f} %  {task.fields[known]}",
+                table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1),
+            ),
             console=self.console,
+            expand=True,
             disable=quiet or not self.console.is_terminal,
         )
-        self._all = self._live.add_task("all runs", total=count, known="", visible=count > 1)
+        self._all = self._live.add_task(f"all {count} runs", total=count, known="", visible=count > 1)
         self._tasks: dict[str, tuple[TaskID, TrainConfig]] = {}
         self._known: dict[str, dict[str, float]] = {}
         self._said_at: dict[str, float] = {}
@@ -68,7 +70,8 @@ class Board:
             return
         known = self._known[name]
         known |= {n: v for n, v in row.items() if n.startswith(("return/", "evaluation/")) and math.isfinite(v)}
-        words = [f"{number(row['steps_per_second'])} steps/s", *(f"{n} {number(v)}" for n, v in known.items())]
+        returns = [f"{n.replace('/', ' ')} {number(v)}" for n, v in known.items()]
+        words = [*returns, f"{number(row['steps_per_second'])} steps/s"]
         task, config = self._tasks[name]
         done = row["seconds"] if config.iterations is None else row["step"]
         self._live.update(task, description=escape(name), completed=done, known=escape("  ".join(words)))

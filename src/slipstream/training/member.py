@@ -106,16 +106,21 @@ def _confined_to(cores: Collection[int] | None) -> Iterator[None]:
 
 
 class _NewRows:
-    """The rows that are added to a file of metrics, also when a resumed run has replaced it."""
+    """The rows that are added to a file of metrics. A run that is resumed first replaces it by what it keeps of it."""
 
     def __init__(self, file: Path):
-        self._file, self._place, self._identity = file, 0, 0
+        self._file = file
+        self._old = file.stat().st_ino if file.exists() else None
+        self._place: int | None = None
 
     def __call__(self) -> list[Row]:
         try:
             with self._file.open("rb") as file:
-                if (identity := os.fstat(file.fileno()).st_ino) != self._identity:
-                    self._identity, self._place = identity, 0
+                now = os.fstat(file.fileno())
+                if now.st_ino == self._old:
+                    return []
+                if self._place is None:
+                    self._place = 0 if self._old is None else now.st_size
                 file.seek(self._place)
                 whole, newline, _ = file.read().rpartition(b"\n")
         except FileNotFoundError:
