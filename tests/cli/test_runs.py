@@ -104,7 +104,7 @@ def test_bench_tells_programs_how_fast_a_world_is(capsys):
 def test_policies_of_a_run_come_from_the_command_line():
     import tyro
 
-    from slipstream.cli.train import Train, _config
+    from slipstream.cli.train import Train, configure
 
     arguments = [
         "tag-gridworld",
@@ -116,7 +116,7 @@ def test_policies_of_a_run_come_from_the_command_line():
         "runner=runs/old:runner",
     ]
     arguments += ["--set", "epochs=2", "--set", "my-team.learning-rate=0.5", "--option", "num-taggers=3"]
-    config = _config(tyro.cli(Train, args=arguments))
+    config = configure(tyro.cli(Train, args=arguments))
     assert config.env_options == {"num_taggers": 3}
     team, runner = config.policies["my-team"], config.policies["runner"]
     assert (team.groups, team.frozen, team.settings.learning_rate, team.settings.epochs) == (("tagger",), True, 0.5, 2)
@@ -127,7 +127,7 @@ def test_policies_of_a_run_come_from_the_command_line():
 def test_groups_share_a_policy_when_asked_to():
     import tyro
 
-    from slipstream.cli.train import Train, _config
+    from slipstream.cli.train import Train, configure
 
-    config = _config(tyro.cli(Train, args=["tag-gridworld", "--policy", "all=tagger,runner"]))
+    config = configure(tyro.cli(Train, args=["tag-gridworld", "--policy", "all=tagger,runner"]))
     assert {name: p.groups for name, p in config.policies.items()} == {"all": ("tagger", "runner")}

@@ -13,6 +13,7 @@ COMMANDS = {
     "doctor": ("doctor:Doctor", "what this machine offers, and what to install if something is missing"),
     "envs": ("envs:Envs", "the worlds that come with Slipstream"),
     "train": ("train:Train", "train policies in a world"),
+    "sweep": ("sweep:Sweep", "train with combinations of settings, and say which is best"),
     "eval": ("evaluate:Eval", "how good the policies of a run are"),
     "plot": ("plot:Plot", "learning curves of one or more runs"),
     "video": ("video:Video", "a film of an episode, by the policies of a run"),

@@ -6,13 +6,17 @@ import dataclasses
 import json as json_module
 import shlex
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
 from slipstream.algos.settings import ALGORITHMS
+
+if TYPE_CHECKING:
+    from slipstream.training.config import TrainConfig
 
 
 def _help_of_set() -> str:
@@ -26,15 +30,8 @@ def _help_of_set() -> str:
 
 
 @dataclass(frozen=True)
-class Train:
-    """Train policies in a world, and leave a run directory behind.
-
-    For example `slipstream train cartpole`, or with more say in it
-    `slipstream train tag-continuous --option num_runners=100 --worlds 256 --set learning_rate=0.001`,
-    or with a world of your own `slipstream train my_world.py:MyWorld`.
-
-    Ctrl-C saves the run and says how to go on. Values that are not given come from the world's preset.
-    """
+class Configured:
+    """What to train; the options that `train` and `sweep` share."""
 
     env: tyro.conf.Positional[str | None] = None
     """Name of a world (see `slipstream envs`), or path/to/file.py:Class."""
@@ -64,14 +61,6 @@ class Train:
     """An Equinox module instead of the usual network, as path/to/file.py:Class or module:Class."""
     stagger: bool = False
     """Begin the worlds at different points of their time limit, so that the first returns show early."""
-    run: str | None = None
-    """Directory of the run; by default a new one under runs/."""
-    resume: str | None = None
-    """An earlier run to go on with; --steps, --seconds, --stop-at-return and --checkpoint-every may be given anew."""
-    checkpoint: str | None = None
-    """Where to resume from: latest (the default), best, or a checkpoint's name."""
-    saved_source: bool = False
-    """With --resume, take a world of your own as the run has kept it, not as its file is now."""
     config: str | None = None
     """A JSON file with a whole configuration, such as a run's config.json; other options change it."""
     stop_at_return: float | None = None
@@ -82,6 +71,34 @@ class Train:
     """Seconds between two checkpoints (30); the first one comes with the first good evaluation, if that is sooner."""
     backend: Literal["auto", "llvm", "cuda"] | None = None
     """What compiles the worlds."""
+
+
+@dataclass(frozen=True)
+class Train(Configured):
+    """Train policies in a world, and leave a run directory behind.
+
+    For example `slipstream train cartpole`, or with more say in it
+    `slipstream train tag-continuous --option num_runners=100 --worlds 256 --set learning_rate=0.001`,
+    or with a world of your own `slipstream train my_world.py:MyWorld`.
+
+    Ctrl-C saves the run and says how to go on. Values that are not given come from the world's preset.
+
+    With --seeds there are several runs in one folder. The same command with the same --run goes on where it stopped:
+    runs that are finished are kept, others are resumed, missing ones are started.
+    """
+
+    run: str | None = None
+    """Directory of the run, or with --seeds the folder of the runs; by default a new one under runs/."""
+    seeds: int | None = None
+    """Train so many runs, with --seed and those that follow it."""
+    at_once: int | None = None
+    """How many of the --seeds share the machine, each on its own cores (1)."""
+    resume: str | None = None
+    """An earlier run to go on with; --steps, --seconds, --stop-at-return and --checkpoint-every may be given anew."""
+    checkpoint: str | None = None
+    """Where to resume from: latest (the default), best, or a checkpoint's name."""
+    saved_source: bool = False
+    """With --resume, take a world of your own as the run has kept it, not as its file is now."""
     quiet: bool = False
     """Show nothing while training."""
     json: bool = False
@@ -105,6 +122,9 @@ RESUMED = [
 def run(options: Train) -> int:
     from slipstream.training.health import TrainingFailed
 
+    _refuse_contradictions(options)
+    if options.seeds is not None:
+        return _run_seeds(options, options.seeds)
     try:
         result = _train(options)
     except TrainingFailed as error:
@@ -114,27 +134,55 @@ def run(options: Train) -> int:
     return 0 if result.finished else 130
 
 
-def _train(options: Train) -> Any:
-    from slipstream.training.api import train
-
+def _refuse_contradictions(options: Train) -> None:
     if options.resume is not None:
-        for name, value in vars(options).items():
-            if value not in (None, False, ()) and name not in RESUMED:
-                flag = "a world" if name == "env" else f"--{name.replace('_', '-')}"
+        for field in dataclasses.fields(options):
+            if getattr(options, field.name) != field.default and field.name not in RESUMED:
+                flag = "a world" if field.name == "env" else f"--{field.name.replace('_', '-')}"
                 raise ValueError(f"--resume goes on with a run as it was: {flag} cannot be given beside it.")
-        names = {"total_steps": "steps", "total_seconds": "seconds"}
-        changes = {n: getattr(options, names.get(n, n)) for n in (*names, "stop_at_return", "checkpoint_every")}
-        given = {name: value for name, value in changes.items() if value is not None}
-        where = options.checkpoint or "latest"
-        given["saved_source"] = options.saved_source
-        return train(resume=options.resume, checkpoint=where, quiet=options.quiet, **given)
+        return
     for flag in ("checkpoint", "saved_source"):
         if getattr(options, flag):
             raise ValueError(f"--{flag.replace('_', '-')} says how to resume a run: it needs --resume.")
-    return train(_config(options), run=options.run, quiet=options.quiet)
+    if options.at_once is not None and options.seeds is None:
+        raise ValueError("--at-once says how many of several runs share the machine: it needs --seeds.")
 
 
-def _config(options: Train) -> Any:
+def _train(options: Train) -> Any:
+    from slipstream.training.api import train
+
+    if options.resume is None:
+        return train(configure(options), run=options.run, quiet=options.quiet)
+    names = {"total_steps": "steps", "total_seconds": "seconds"}
+    changes = {n: getattr(options, names.get(n, n)) for n in (*names, "stop_at_return", "checkpoint_every")}
+    given = {name: value for name, value in changes.items() if value is not None}
+    where = options.checkpoint or "latest"
+    given["saved_source"] = options.saved_source
+    return train(resume=options.resume, checkpoint=where, quiet=options.quiet, **given)
+
+
+def _run_seeds(options: Train, seeds: int) -> int:
+    from slipstream.cli.outcomes import command_line, exit_code, seeds_for_programs, show_end, show_seeds
+    from slipstream.training.several import train_seeds
+
+    at_once = 1 if options.at_once is None else options.at_once
+    outcomes = train_seeds(configure(options), seeds, run=options.run, at_once=at_once, quiet=options.quiet)
+    folder = str(Path(outcomes[0].run).parent)
+    if options.json:
+        print(seeds_for_programs(folder, outcomes))
+    elif not options.quiet:
+        show_seeds(outcomes)
+        show_end(outcomes, folder, command_line("train", dataclasses.replace(options, run=folder)))
+    return exit_code(outcomes)
+
+
+def configure(options: Configured, varied: Mapping[str, Any] | None = None) -> TrainConfig:
+    """The configuration that the options describe.
+
+    Args:
+        options: what was asked for.
+        varied: further values by their plain names (those of a sweep), which the options must not give as well.
+    """
     from slipstream.cli.values import parse_assignments
     from slipstream.training.choices import default_config, with_changes
     from slipstream.training.config_json import from_json
@@ -156,6 +204,10 @@ def _config(options: Train) -> Any:
         "backend": options.backend,
     }
     given = {name: value for name, value in changes.items() if value is not None}
+    for name in varied or {}:
+        if name in given | common | env_options:
+            raise ValueError(f"{name} is both given and varied: do one or the other.")
+    given |= varied or {}
     if options.config is None:
         if options.env is None:
             raise ValueError("Name a world to train in (see `slipstream envs`), or a run to --resume.")
@@ -176,7 +228,7 @@ def _config(options: Train) -> Any:
     return _with_policies(config, options, {n: v for n, v in settings.items() if "." in n})
 
 
-def _with_policies(config: Any, options: Train, settings: dict[str, Any]) -> Any:
+def _with_policies(config: TrainConfig, options: Configured, settings: Mapping[str, Any]) -> TrainConfig:
     """The configuration with the policies that the options describe."""
     from slipstream.cli.values import parse_pairs
     from slipstream.training.config_json import make_settings
