@@ -3,8 +3,8 @@
     git worktree add ../before HEAD~1
     .venv/bin/python benchmarks/versions.py --other ../before --envs cartpole humanoid
 
-The other checkout needs no environment of its own: both run in this one, with their own source in front. What is compared
-are the median steps per second of each run, without the first report (which includes compiling).
+The other checkout needs no environment of its own: both run in this one, with their own source in front. What is
+compared are the median steps per second of each run, without the first report (which includes compiling).
 """
 
 from __future__ import annotations
