@@ -1,9 +1,11 @@
 """The backend choice and the way between Dr.Jit, JAX and NumPy."""
 
+import gc
 import json
 import os
 import subprocess
 import sys
+import threading
 
 import drjit as dr
 import jax.numpy as jnp
@@ -15,6 +17,7 @@ from slipstream.arrays import (
     BackendError,
     array_types,
     from_jax,
+    no_garbage_collection,
     pointer,
     resolve_backend,
     set_threads,
@@ -158,3 +161,25 @@ def run_command(folder, command: str, **variables: str) -> subprocess.CompletedP
 def test_at_least_one_thread_is_needed():
     with pytest.raises(ValueError, match="at least 1, got 0"):
         set_threads(0)
+
+
+def test_garbage_is_collected_again_when_the_last_thread_is_through():
+    first_in, second_in, first_out = (threading.Event() for _ in range(3))
+    during = []
+
+    def first():
+        with no_garbage_collection():
+            first_in.set()
+            second_in.wait(60)
+        first_out.set()
+
+    thread = threading.Thread(target=first)
+    assert gc.isenabled()
+    thread.start()
+    first_in.wait(60)
+    with no_garbage_collection():
+        second_in.set()
+        first_out.wait(60)
+        during.append(gc.isenabled())
+    thread.join()
+    assert during == [False] and gc.isenabled()

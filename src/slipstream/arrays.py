@@ -15,6 +15,7 @@ import ctypes
 import gc
 import glob
 import os
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -245,6 +246,11 @@ def keep_compiled_programs() -> None:
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
 
 
+_holding_lock = threading.Lock()
+_holding, _collecting = 0, True
+"""How many threads hold the garbage collector off, and whether it ran before the first of them did."""
+
+
 @contextmanager
 def no_garbage_collection() -> Iterator[None]:
     """Hold Python's cyclic garbage collector off while a frozen function may record.
@@ -252,13 +258,19 @@ def no_garbage_collection() -> Iterator[None]:
     If it happens to free an array that wraps NumPy's or JAX's memory in the middle of a recording (discarded worlds are
     cyclic garbage), Dr.Jit aborts the process ("enqueue_host_func(): this function cannot be recorded").
     """
-    was_enabled = gc.isenabled()
-    gc.disable()
+    global _holding, _collecting
+    with _holding_lock:
+        if _holding == 0:
+            _collecting = gc.isenabled()
+            gc.disable()
+        _holding += 1
     try:
         yield
     finally:
-        if was_enabled:
-            gc.enable()
+        with _holding_lock:
+            _holding -= 1
+            if _holding == 0 and _collecting:
+                gc.enable()
 
 
 def set_threads(count: int) -> None:

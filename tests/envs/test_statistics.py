@@ -72,6 +72,6 @@ def test_every_world_sums_up_what_it_reports(backend):
 
 def test_totals_add_up_all_worlds():
     clock = {"episodes": [1, 2], "length_sum": [10, 30], "broken": [0, 1], "return_sum/a": [1.0, 0.5]}
-    clock |= {"return_square_sum/a": [1.0, 0.25], "report_sum/b": [3.0, 4.0], "step": [7, 7]}
+    clock |= {"return_square_sum/a": [1.0, 0.25], "report_sum/b": [3.0, 4.0], "unpaid/a": [2, 3], "step": [7, 7]}
     totals = EpisodeTotals.of({name: np.array(values) for name, values in clock.items()})
-    assert totals == EpisodeTotals(3, 40, {"a": 1.5}, {"a": 1.25}, {"b": 7.0}, 1)
+    assert totals == EpisodeTotals(3, 40, {"a": 1.5}, {"a": 1.25}, {"b": 7.0}, 1, {"a": 5})

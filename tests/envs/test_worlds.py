@@ -279,6 +279,8 @@ def test_wrong_states_are_named():
         worlds.set_state(y=np.zeros(4))
     with pytest.raises(ValueError, match=r"'x' must have shape \[4\], got \[5\]"):
         worlds.set_state(x=np.zeros(5))
+    with pytest.raises(ValueError, match="'x' must be numbers, got"):
+        worlds.set_state(x=["a"] * 4)
 
 
 def test_worlds_say_what_they_are():

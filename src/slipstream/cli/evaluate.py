@@ -89,9 +89,11 @@ def _show(env: str, result: Any, opponents: dict[str, str]) -> None:
 
     table = Table("group", "return", "standard error", "lowest", "highest", title=f"{env}, {result.episodes} episodes")
     for name, score in result.groups.items():
-        table.add_row(name + (f" ({opponents[name]})" if name in opponents else ""), *_numbers(score))
+        table.add_row(name, *_numbers(score))
     console = Console()
     console.print(table)
+    for group, source in opponents.items():
+        console.print(f"{group} is played by {source}", highlight=False, soft_wrap=True)
     console.print(f"Episode length {result.length:.1f} +- {result.length_standard_error:.1f} steps")
     for name, value in result.report.items():
         console.print(f"{_words(name)} {value:.3f}")

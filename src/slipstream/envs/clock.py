@@ -46,6 +46,8 @@ class Clock:
     report_sum: Annotated[PerGroup, Kept("report", "wide", total=True)]
     broken: Annotated[Any, Kept("world", "whole", total=True)]
     """How often the world was reset because its state was not finite."""
+    unpaid: Annotated[PerGroup, Kept("group", "whole", total=True)]
+    """Steps in which a reward of the group was not finite: it counts as 0."""
 
     def flat(self) -> dict[str, Any]:
         """By name: `step`, `return_sum/wolf` ..."""

@@ -16,6 +16,7 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import drjit as dr
@@ -153,7 +154,8 @@ def _repeat(array: Any, count: int) -> Any:
     return dr.repeat(array, count)
 
 
-_remembered: dict[tuple, tuple[Any, Any]] | None = None
+_remembered: ContextVar[dict[tuple, tuple[Any, Any]] | None] = ContextVar("remembered", default=None)
+"""Of this thread alone: others may be recording worlds of their own at the same time."""
 
 
 @contextmanager
@@ -163,28 +165,28 @@ def remembering() -> Iterator[None]:
     Rules and observations often need the same reduction (who is nearest, say). Each one costs a pass over all
     agents that Dr.Jit would not merge by itself.
     """
-    global _remembered
-    _remembered = {}
+    before = _remembered.set({})
     try:
         yield
     finally:
-        _remembered = None
+        _remembered.reset(before)
 
 
 def once(operation: Any, arrays: Sequence[Any], compute: Callable[[], Any]) -> Any:
     """What `compute` returns, or what it returned before for the same operation on the same arrays."""
-    if _remembered is None:
+    remembered = _remembered.get()
+    if remembered is None:
         return compute()
 
     def key() -> tuple:
         return (operation, *((type(a), a.index) for a in arrays))
 
     before = key()
-    if before not in _remembered:
+    if before not in remembered:
         result = compute()
         # The arrays are kept too: an index stays its array's own as long as that lives.
-        _remembered[before] = _remembered[key()] = (arrays, result)
-    return _remembered[before][1]
+        remembered[before] = remembered[key()] = (arrays, result)
+    return remembered[before][1]
 
 
 def _is_constant(value: Any) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import drjit as dr
@@ -20,7 +21,7 @@ PerAgent = Mapping[str, Any]
 UNROLL = 4
 """Candidates per turn of the loop. Every turn costs a masked copy of all that is kept."""
 
-_only: Mapping[str, Any] | None = None
+_only: ContextVar[Mapping[str, Any] | None] = ContextVar("only", default=None)
 
 
 @contextmanager
@@ -30,12 +31,11 @@ def searching_only(where: Mapping[str, Any]) -> Iterator[None]:
     The first observation of an episode is needed only where one begins; a packet of lanes in which none does
     skips the search.
     """
-    global _only
-    _only = where
+    before = _only.set(where)
     try:
         yield
     finally:
-        _only = None
+        _only.reset(before)
 
 
 def nearest(
@@ -177,8 +177,8 @@ def _search_compiled(seeker, among, places, here, k, exists) -> Nearest:
     best = [nothing] * k
     if looped:
         begin = dr.zeros(unsigned, len(here[0]))
-        if _only is not None:
-            begin = dr.select(_only[seeker.name], begin, looped)
+        if (only := _only.get()) is not None:
+            begin = dr.select(only[seeker.name], begin, looped)
         _, *best = dr.while_loop((begin, *best), lambda j, *best: j < looped, body, label="nearest")
     for j in range(looped, total):
         best = consider(j, best)

@@ -138,8 +138,11 @@ class ScalarWorlds:
             self.clocks[i] = Clock.from_flat(clock.flat() | {name: values[i] for name, values in columns.items()})
 
     def state_arrays(self) -> list[np.ndarray]:
-        columns = zip(*([np.atleast_1d(np.asarray(array)) for _, array in state_leaves(s)] for s in self.states))
-        return [np.concatenate(column) for column in columns]
+        columns = zip(*([array for _, array in state_leaves(state)] for state in self.states))
+        return [
+            _column(list(column)) if leaf.group is None else np.concatenate([np.asarray(part) for part in column])
+            for leaf, column in zip(self.leaves, columns)
+        ]
 
     def set_state_arrays(self, arrays: Sequence[np.ndarray]) -> None:
         for i, state in enumerate(self.states):
@@ -151,6 +154,12 @@ class ScalarWorlds:
                     size = self.env.group(leaf.group).size
                     parts.append(type(array)(values[i * size : (i + 1) * size].tolist()))
             self.states[i] = with_leaves(state, iter(parts))
+
+
+def _column(numbers: list[Any]) -> np.ndarray:
+    """Python's numbers in 64 bits each. (Left to itself, NumPy makes whole numbers beyond 2^63 real ones.)"""
+    whole = all(isinstance(number, int) and not isinstance(number, bool) for number in numbers)
+    return np.array(numbers, np.uint64 if whole and max(numbers) >= 2**63 else None)
 
 
 def _row(place: Place, outcome: Any) -> np.ndarray:

@@ -23,6 +23,8 @@ class EpisodeStatistics:
     """What the world itself reports at the end of an episode (`Env.report`)."""
     broken: int
     """How many worlds were reset because their state was not finite."""
+    unpaid: dict[str, int]
+    """By group: in how many steps of worlds a reward was not finite."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,7 @@ class EpisodeTotals:
     return_squares: dict[str, float]
     report: dict[str, float]
     broken: int
+    unpaid: dict[str, int]
 
     @staticmethod
     def of(clock: Mapping[str, np.ndarray]) -> EpisodeTotals:
@@ -55,6 +58,7 @@ class EpisodeTotals:
             return_squares=each("return_square_sum"),
             report=each("report_sum"),
             broken=int(sums["broken"]),
+            unpaid={name: int(count) for name, count in each("unpaid").items()},
         )
 
     def since(self, earlier: EpisodeTotals | None) -> EpisodeStatistics:
@@ -76,4 +80,5 @@ class EpisodeTotals:
             return_std={n: math.sqrt(max(squares[n] - r * r, 0.0)) if count else math.nan for n, r in returns.items()},
             report=means("report"),
             broken=self.broken - (earlier.broken if earlier else 0),
+            unpaid={n: count - (earlier.unpaid.get(n, 0) if earlier else 0) for n, count in self.unpaid.items()},
         )

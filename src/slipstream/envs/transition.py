@@ -132,7 +132,7 @@ def _advance(here: Here, age: Any, state: Any, clock: Clock, action: Any) -> Out
         raise RulesError(f"{type(env).__name__}.step returned no reward for {', '.join(sorted(missing))}.")
 
     sound = _is_finite(env, after)
-    reward = {g.name: _clean(g.spread(sound), reward[g.name]) for g in env.groups}
+    given, reward = reward, {g.name: _clean(g.spread(sound), reward[g.name]) for g in env.groups}
     terminated = dr.select(sound, terminated, True)
     truncated = step >= env.max_steps if env.max_steps is not None else step < 0
     done = terminated | truncated
@@ -153,7 +153,7 @@ def _advance(here: Here, age: Any, state: Any, clock: Clock, action: Any) -> Out
     left = None if was_active is None else active_agents(env, after)
     return Outcome(
         state=now,
-        clock=lambda: _tick(env, clock, step, begun, reward, done, sound, report),
+        clock=lambda: _tick(env, clock, step, begun, given, done, sound, report),
         observation=observation,
         final_observation=final,
         reward=reward,
@@ -283,7 +283,10 @@ def _terminated_agents(env: Env, terminated: Any, was_active, now_active) -> Per
 
 
 def _tick(env, clock: Clock, step, episode, reward: PerGroup, done, sound, report) -> Clock:
-    returns = {g.name: clock.running_return[g.name] + g.mean(reward[g.name]) for g in env.groups}
+    # The mean tells whether any reward is not finite, so that the agents are gone through only once.
+    mean = {g.name: g.mean(reward[g.name]) for g in env.groups}
+    paid = {name: abs(value) <= LARGEST for name, value in mean.items()}
+    returns = {n: clock.running_return[n] + dr.select(sound & paid[n], mean[n], 0.0) for n in mean}
 
     def finished(value: Any) -> Any:
         return dr.select(done, value, 0.0)
@@ -301,6 +304,7 @@ def _tick(env, clock: Clock, step, episode, reward: PerGroup, done, sound, repor
         return_square_sum=add(clock.return_square_sum, {n: _wide(v) * _wide(v) for n, v in returns.items()}),
         report_sum={n: t + dr.select(done & sound, report[n], 0.0) for n, t in clock.report_sum.items()},
         broken=clock.broken + dr.select(sound, 0, 1),
+        unpaid={n: count + dr.select(paid[n], 0, dr.select(sound, 1, 0)) for n, count in clock.unpaid.items()},
     )
 
 

@@ -14,7 +14,8 @@ from slipstream.envs.actions import check_action, sample_action
 from slipstream.envs.clock import is_total
 from slipstream.envs.compiled import CompiledWorlds
 from slipstream.envs.engine import Engine
-from slipstream.envs.env import STEP_FIELD, Env, Group, Leaf
+from slipstream.envs.env import STEP_FIELD, Env, Group
+from slipstream.envs.exchange import join_fields, split_fields, with_changes
 from slipstream.envs.scalar import ScalarWorlds
 from slipstream.envs.statistics import EpisodeStatistics, EpisodeTotals
 from slipstream.envs.store import Store, check_fit
@@ -230,52 +231,18 @@ class Worlds:
         A quantity of the world is `[worlds]` (or `[components, worlds]`); one of the agents `[worlds * agents]`, the
         agents of a world in the order of the groups. `step` counts the steps of the episode.
         """
-        parts: dict[str, list[tuple[Leaf, np.ndarray]]] = {}
-        for leaf, array in zip(self.engine.leaves, self.engine.state_arrays()):
-            parts.setdefault(leaf.field, []).append((leaf, array))
-        state = {field: self._join(arrays) for field, arrays in parts.items()}
+        state = join_fields(self.engine.leaves, self.engine.state_arrays(), self.num_worlds)
         return state | self.engine.clock_arrays(STEP_FIELD)
-
-    def _join(self, parts: list[tuple[Leaf, np.ndarray]]) -> np.ndarray:
-        first, array = parts[0]
-        if first.group is None:
-            return array if first.number is None else np.stack([a for _, a in parts])
-        blocks = [array.reshape(self.num_worlds, -1) for _, array in parts]
-        return np.concatenate(blocks, axis=1).reshape(-1)
 
     def set_state(self, **fields: Any) -> None:
         """Put worlds into a state: arrays named and shaped as `get_state` returns them (others stay as they are).
 
         A quantity of the agents may also be given as `[worlds, agents]`.
         """
-        current = self.get_state()
-        of_agents = {leaf.field for leaf in self.engine.leaves if leaf.group is not None}
-        for name, value in fields.items():
-            if name not in current:
-                raise ValueError(f"Unknown state field {name!r}; the fields are {', '.join(self.state_fields)}.")
-            given = np.asarray(value)
-            shapes = [current[name].shape]
-            if name in of_agents:
-                shapes.append((self.num_worlds, current[name].size // self.num_worlds))
-            if given.shape not in shapes:
-                raise ValueError(
-                    f"State field {name!r} must have shape {list(current[name].shape)}, got {list(given.shape)}."
-                )
-            current[name] = given.reshape(current[name].shape).astype(current[name].dtype)
-        position: dict[str, int] = {}
-        arrays = []
-        for leaf in self.engine.leaves:
-            array, position[leaf.field] = self._part(current[leaf.field], leaf, position.get(leaf.field, 0))
-            arrays.append(array)
-        self.engine.set_state_arrays(arrays)
-        self.engine.set_clock({STEP_FIELD: current[STEP_FIELD]})
-
-    def _part(self, array: np.ndarray, leaf: Leaf, start: int) -> tuple[np.ndarray, int]:
-        """One leaf of a joined field, and where the next one starts."""
-        if leaf.group is None:
-            return (array if leaf.number is None else array[start]), start + 1
-        size = self.env.group(leaf.group).size
-        return array.reshape(self.num_worlds, -1)[:, start : start + size].reshape(-1), start + size
+        state = with_changes(self.get_state(), fields, self.engine.leaves, self.num_worlds)
+        self.engine.set_clock({STEP_FIELD: state.pop(STEP_FIELD)})
+        sizes = {g.name: g.size for g in self.groups}
+        self.engine.set_state_arrays(split_fields(self.engine.leaves, state, self.num_worlds, sizes))
 
     def save(self) -> dict[str, np.ndarray]:
         """Everything that decides how the worlds go on, as named arrays.

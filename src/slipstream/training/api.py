@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from slipstream.arrays import array_types
 from slipstream.envs.registry import make_env
 from slipstream.runs.checkpoint import checkpoint_names, load_checkpoint
 from slipstream.runs.directory import RunDirectory, new_run_name
@@ -68,6 +69,7 @@ def train(
     config = with_changes(env, options) if isinstance(env, TrainConfig) else default_config(env, **options)
     config = with_opponents(from_anywhere(config))
     world = config.env if isinstance(env, str | TrainConfig) else env
+    array_types(config.backend)  # what keeps a backend from starting is said before anything else
     check_policies(make_env(world, **config.env_options).groups, config.policies)
     algo = next(iter(config.policies.values())).algo
     path = Path(run) if run is not None else Path(RUNS) / new_run_name(config.env, algo, config.seed)
@@ -98,6 +100,7 @@ def _resume(
     directory.claim()
     try:
         config = changed(from_json(directory.config()), options)
+        array_types(config.backend)
         found = (
             load_checkpoint(directory, checkpoint) if checkpoint != "latest" or checkpoint_names(directory) else None
         )

@@ -36,8 +36,8 @@ class Health:
             policy, _, sign = name.rpartition("/")
             if sign in SIGNS and value:
                 self._once(name, SIGNS[sign].format(count=value, policy=policy))
-            if sign == "rewards_not_finite" and value:
-                self._once(name, f"{value:,.0f} rewards of group {policy!r} were not finite and count as 0")
+            if policy == "rewards_not_finite" and value:
+                self._once(name, f"in {value:,.0f} steps a reward of group {sign!r} was not finite; it counts as 0")
             if sign == "updates_skipped_in_a_row" and value >= HOPELESS:
                 raise TrainingFailed(
                     f"Policy {policy!r} has not learned anything finite for {value:,.0f} updates. The weights are as "

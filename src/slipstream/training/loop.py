@@ -12,7 +12,7 @@ from slipstream.runs.checkpoint import best_score, save_checkpoint
 from slipstream.runs.directory import RunDirectory
 from slipstream.training.config import TrainConfig
 from slipstream.training.evaluate import Evaluation, Judge
-from slipstream.training.health import Health
+from slipstream.training.health import Health, TrainingFailed
 from slipstream.training.interrupt import Interrupt
 
 GOAL_CHECK = 4
@@ -119,6 +119,15 @@ class Loop:
         return self._earlier + time.perf_counter() - self._began
 
     def __call__(self) -> Result:
+        """Run it. What goes wrong in training is raised when everything has been saved."""
+        try:
+            return self._run()
+        except TrainingFailed as error:
+            self._save()
+            self.run.log(f"failed at step {self.trainer.step}: {error}")
+            raise
+
+    def _run(self) -> Result:
         reached = stopped = False
         with Interrupt() as interrupt:
             while not (self._out_of_budget() or reached or stopped or interrupt.requested):
@@ -195,6 +204,7 @@ class Loop:
             **{f"time/{name}": seconds / (sum(spent.values()) or 1.0) for name, seconds in spent.items()},
             **{f"return/{group}": value for group, value in episodes.returns.items()},
             **{f"return_std/{group}": value for group, value in episodes.return_std.items()},
+            **{f"rewards_not_finite/{group}": count for group, count in episodes.unpaid.items()},
             **{f"report/{name}": value for name, value in episodes.report.items()},
             **{f"{policy}/{name}": float(v) for policy, values in metrics.items() for name, v in values.items()},
         }
