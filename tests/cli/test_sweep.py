@@ -61,6 +61,13 @@ def test_a_member_that_fails_is_reported_and_the_others_finish(capsys, tmp_path)
     assert f"Train the best again with: slipstream train --config {config} --seed 1" in shown.out
     assert "Traceback" in (folder / "ending=error" / "seed0.error.txt").read_text()
 
+    assert main([*sweep[:-1], "ending=error,good", "--quiet"]) == 1
+    shown = capsys.readouterr()
+    assert shown.out == "" and shown.err.startswith(
+        "slipstream sweep: ending=error/seed0 failed: RuntimeError: the rules "
+    )
+    assert shown.err.count("\n") == 1
+
     # Without those that fail there is nothing left to do.
     assert main([*sweep[:-1], "ending=good", "--json"]) == 0
     result = json.loads(capsys.readouterr().out)

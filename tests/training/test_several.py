@@ -16,10 +16,11 @@ from rich.console import Console
 from slipstream.runs.checkpoint import load_checkpoint, save_checkpoint
 from slipstream.runs.directory import RunDirectory, RunError
 from slipstream.runs.metrics import MetricsFile, forget_after
+from slipstream.training import several
 from slipstream.training.board import Board
 from slipstream.training.config import TrainConfig
 from slipstream.training.config_json import to_json
-from slipstream.training.member import _NewRows
+from slipstream.training.member import Member, _NewRows
 from slipstream.training.several import INSIDE, is_finished, share_cores, train_all, train_seeds
 
 
@@ -79,12 +80,31 @@ def test_nothing_is_started_when_something_makes_no_sense(make_config, tmp_path)
 
 
 def test_a_run_that_is_another_one_is_not_gone_on_with(make_config, tmp_path):
-    config = make_config()
+    config = make_config(report_every=1)  # a whole number comes back as 1.0, and is no other run for that
     RunDirectory.create(tmp_path / "seed3", to_json(config)).release()
+    several._check_same_run(tmp_path / "seed3", config)
     with pytest.raises(RunError, match=r"seed3 already holds another run: its driver.num_worlds is 4, not 8\."):
         train_seeds(config, 1, run=tmp_path, num_worlds=8)
     with pytest.raises(RunError, match="seed3 is itself a run"):
         train_seeds(config, 1, run=tmp_path / "seed3")
+
+
+def test_whoever_cannot_wait_for_the_runs_to_be_saved_leaves_none_behind(make_config, tmp_path, monkeypatch):
+    started = []
+
+    def start(*job):
+        started.append(Member(*job))
+        return started[-1]
+
+    def press_again(seconds):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(several, "Member", start)
+    monkeypatch.setattr(several.time, "sleep", press_again)
+    with pytest.raises(KeyboardInterrupt):
+        train_seeds(make_config(), 3, run=tmp_path, at_once=2, quiet=True)
+    assert [member.running for member in started] == [False, False]
+    assert [p.name for p in tmp_path.iterdir()] == ["run.lock"]
 
 
 def test_a_folder_belongs_to_one_process_at_a_time(make_config, tmp_path):

@@ -6,6 +6,7 @@ import dataclasses
 import math
 import shlex
 import statistics
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -110,6 +111,13 @@ def show_seeds(outcomes: Sequence[Outcome]) -> None:
         ends = [str(means[kind].get(group, "-")) for kind, group in cells]
         table.add_row("mean", f"of {len(done)}", f"{steps.mean:,.0f}", f"{seconds.mean:.1f}", *ends)
     Console().print(table)
+
+
+def say_failures(command: str, outcomes: Sequence[Outcome]) -> None:
+    """What even a quiet command says."""
+    for outcome in outcomes:
+        if outcome.state == "failed":
+            print(f"slipstream {command}: {outcome.name} failed: {outcome.error}", file=sys.stderr)
 
 
 def show_end(outcomes: Sequence[Outcome], folder: str, again: str) -> None:

@@ -73,7 +73,7 @@ class Row:
 
 
 def run(options: Sweep) -> int:
-    from slipstream.cli.outcomes import command_line, exit_code, show_end
+    from slipstream.cli.outcomes import command_line, exit_code, say_failures, show_end
     from slipstream.cli.values import strict_json
     from slipstream.training.several import by_seed, new_folder, train_all
 
@@ -87,11 +87,13 @@ def run(options: Sweep) -> int:
     outcomes = train_all(members, folder, at_once=options.at_once, quiet=options.quiet)
     by_combination = [[o for n, o in outcomes.items() if n.startswith(f"{name}/")] for name in configs]
     judged_by, rows = judge(combinations, by_combination, _judged_group(base), base.stop_at_return)
-    again = command_line("sweep", dataclasses.replace(options, run=folder))
+    if options.quiet:
+        say_failures("sweep", list(outcomes.values()))
     if options.json:
         print(strict_json(_for_programs(folder, judged_by, rows)))
     elif not options.quiet:
         _show(judged_by, rows)
+        again = command_line("sweep", dataclasses.replace(options, run=folder))
         show_end(list(outcomes.values()), folder, again)
         if (best := _train_best(rows)) is not None:
             print(f"Train the best again with: {best}")

@@ -162,12 +162,14 @@ def _train(options: Train) -> Any:
 
 
 def _run_seeds(options: Train, seeds: int) -> int:
-    from slipstream.cli.outcomes import command_line, exit_code, seeds_for_programs, show_end, show_seeds
+    from slipstream.cli.outcomes import command_line, exit_code, say_failures, seeds_for_programs, show_end, show_seeds
     from slipstream.training.several import train_seeds
 
     at_once = 1 if options.at_once is None else options.at_once
     outcomes = train_seeds(configure(options), seeds, run=options.run, at_once=at_once, quiet=options.quiet)
     folder = str(Path(outcomes[0].run).parent)
+    if options.quiet:
+        say_failures("train", outcomes)
     if options.json:
         print(seeds_for_programs(folder, outcomes))
     elif not options.quiet:

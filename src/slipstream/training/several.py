@@ -242,8 +242,8 @@ def _check_same_run(path: Path, config: TrainConfig) -> None:
     """Refuse a run that is there already but is not the one that is wanted."""
     if not holds_run(path):
         return
-    before = from_json(RunDirectory.open(path).config())
-    fixed = [_flat({n: v for n, v in to_json(c).items() if n not in RESUMABLE}) for c in (before, config)]
+    both = (from_json(data) for data in (RunDirectory.open(path).config(), to_json(config)))
+    fixed = [_flat({n: v for n, v in to_json(c).items() if n not in RESUMABLE}) for c in both]
     for name in dict.fromkeys((*fixed[0], *fixed[1])):
         was, wanted = (settings.get(name) for settings in fixed)
         if was != wanted:
