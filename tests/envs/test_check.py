@@ -169,3 +169,12 @@ def test_a_world_that_cannot_be_built_is_not_tested_further():
 def test_too_little_to_check_with_is_refused(worlds, steps):
     with pytest.raises(ValueError, match="must be at least 2"):
         check(Drift, num_worlds=worlds, num_steps=steps)
+
+
+def test_a_world_in_which_nobody_ever_plays_is_found():
+    class Empty(Drift):
+        def active(self, state):
+            return state.x > 1e9
+
+    (found,) = [r for r in check(Empty, num_worlds=2, num_steps=3) if r.name == "somebody plays"]
+    assert not found.passed and found.problems[0].got == "never one"

@@ -128,3 +128,42 @@ def test_at_least_one_neighbour_must_be_asked_for(k):
     a = Group("a", Box(1), Discrete(2), 2)
     with pytest.raises(ValueError, match=f"at least 1, got k={k}"):
         nearest(a, [a], [{"a": LLVM.Float(0, 1)}], k)
+
+
+@settings(max_examples=30, deadline=None)
+@given(scenes())
+def test_on_a_torus_the_shortest_way_may_lead_over_the_edge(scene):
+    """A world of 4 by 8 (positions may lie outside of it), and one that is closed in one direction alone."""
+    sizes, worlds, k, seed, hide = scene
+    rng = np.random.default_rng(seed)
+    agents = sum(sizes)
+    x, y = rng.integers(-6, 14, (2, worlds, agents)).astype(np.float32)
+    active = rng.random((worlds, agents)) < 0.7 if hide else np.ones((worlds, agents), bool)
+    a, b = Group("a", Box(1), Discrete(2), sizes[0]), Group("b", Box(1), Discrete(2), sizes[1])
+    place = [make_arrays(v, sizes, LLVM.Float) for v in (x, y)]
+    exists = make_arrays(active, sizes, LLVM.Bool) if hide else None
+    dr.make_opaque(place, exists)
+    for torus in ((4.0, 8.0), (4.0, None)):
+        result = nearest(a, [a, b], place, k, exists, torus)
+        for w in range(worlds):
+            apart = [v[w][: sizes[0], None] - v[w][None, :] for v in (x, y)]
+            wrapped = [d if size is None else np.abs((d + size / 2) % size - size / 2) for d, size in zip(apart, torus)]
+            square = np.where(active[w][None, :], sum(d * d for d in wrapped), np.inf)
+            square[np.arange(sizes[0]), np.arange(sizes[0])] = np.inf
+            padded = np.concatenate([square, np.full((sizes[0], k), np.inf)], axis=1)
+            plain_place = [{g: SCALAR.Float(v[w][s].tolist()) for g, s in parts(sizes)} for v in (x, y)]
+            plain_active = {g: SCALAR.Bool(active[w][s].tolist()) for g, s in parts(sizes)} if hide else None
+            plain = nearest(a, [a, b], plain_place, k, plain_active, torus)
+            for i in range(k):
+                expected = np.sort(padded, axis=1)[:, i]
+                lanes = slice(w * sizes[0], (w + 1) * sizes[0])
+                np.testing.assert_array_equal(result.distance2[i].numpy()[lanes], expected)
+                np.testing.assert_array_equal(np.array(plain.distance2[i]), expected)
+
+
+@pytest.mark.parametrize("torus", [(1.0,), (1.0, 0.0), (-1.0, None)])
+def test_a_torus_has_a_positive_size_for_each_coordinate(torus):
+    a = Group("a", Box(1), Discrete(2), 2)
+    place = [{"a": LLVM.Float(0, 1)}] * 2
+    with pytest.raises(ValueError, match="A torus has a positive size"):
+        nearest(a, [a], place, 1, None, torus)

@@ -240,6 +240,20 @@ def _nothing_allowed(worlds: Worlds, frame: Frame, step: int) -> Iterator[Proble
         yield from problems_where(allowed == 0, f"action_mask/{group.name}", step, "a choice", allowed)
 
 
+def somebody_plays(subject: Subject, notes: list[str]) -> Iterator[Problem]:
+    """Every group has an agent in the game at some time."""
+    worlds = subject.worlds()
+    played = {name: bool(np.asarray(flags).any()) for name, flags in worlds.active().items()}
+    for _ in range(subject.num_steps):
+        if all(played.values()):
+            return
+        frame = take_step(worlds, worlds.sample_actions())
+        played = {name: seen or bool(frame[f"active/{name}"].any()) for name, seen in played.items()}
+    for name, seen in played.items():
+        if not seen:
+            yield Problem(None, None, f"active/{name}", "an agent in the game at some time", "never one")
+
+
 def begins_anew(subject: Subject, notes: list[str]) -> Iterator[Problem]:
     """If starts are random at all, they differ from world to world and from episode to episode."""
     watched = _Watched(subject.make_env())
@@ -298,6 +312,7 @@ PROPERTIES: dict[str, Callable[[Subject, list[str]], Iterator[Problem]]] = {
     "worlds are independent": is_independent,
     "finite": stays_finite,
     "spaces": fits_spaces,
+    "somebody plays": somebody_plays,
     "resets differ": begins_anew,
     "extreme actions": survives_extremes,
 }

@@ -20,6 +20,9 @@ from slipstream.training.policies import ByPolicy, Policies, committed
 from slipstream.training.saving import from_named_arrays, named_arrays, under
 from slipstream.training.starting import starting_actor, starting_state
 
+LEARNING_COPIES = 3.0
+"""How many times the memory of a rollout's store a training run takes in all, at the least."""
+
 
 class FusedTrainer:
     """A training run in memory: call `iterate` as often as you like."""
@@ -54,6 +57,8 @@ class FusedTrainer:
         """The actors of policies that do not learn."""
         self.ages = dict.fromkeys(self.states, 0)
         """How many steps each policy has learned from, in all its runs."""
+        # Learning lays out what it has seen once more, and shuffles that.
+        self.worlds.require_room(driver.rollout_length + 1, copies=LEARNING_COPIES)
         self.store = self.worlds.new_store(driver.rollout_length + 1)
         self.memory = self.policies.new_memory(driver.num_worlds)
         self.store.kept = self.policies.room_to_keep(actors, self.store.views, self.memory, driver.rollout_length)
