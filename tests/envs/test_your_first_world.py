@@ -8,7 +8,6 @@ import pytest
 
 from slipstream.envs import make
 from slipstream.envs.check import check
-from slipstream.envs.registry import make_env
 
 PAGE = Path(__file__).parents[2] / "docs" / "your-first-world.md"
 
@@ -23,7 +22,7 @@ def name(tmp_path_factory):
 
 
 def test_it_passes_every_check(name):
-    results = check(lambda: make_env(name, num_sheep=5), num_worlds=6, num_steps=25)
+    results = check(name, num_worlds=6, num_steps=25, num_sheep=5)
     assert [p for r in results for p in r.problems] == []
 
 
