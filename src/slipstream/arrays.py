@@ -15,9 +15,10 @@ import ctypes
 import gc
 import glob
 import os
+import sys
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -238,6 +239,38 @@ def shared_zeros(array_type: type, size: int) -> Any:
     dr.make_opaque(array)
     stash(array.index)
     return array
+
+
+_SET_LOG_CALLBACK = "_Z26jit_set_log_level_callback8LogLevelPFvS_PKcE"
+
+
+@contextmanager
+def noting_foreign_arrays(note: Callable[[], None]) -> Iterator[None]:
+    """Call `note` whenever Dr.Jit takes over memory of another library (an array of NumPy, say), at that moment.
+
+    Dr.Jit tells of it in its log only, so everything it does within this context takes longer. With a Dr.Jit that
+    cannot be listened to, `note` is never called.
+    """
+    functions = _core_functions(_SET_LOG_CALLBACK)
+    if functions is None:
+        yield
+        return
+    callback_type = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p)
+
+    def listen(level: int, message: bytes) -> None:
+        if message.startswith(b"jit_var_set_callback("):  # called when that memory may be given back
+            note()
+        elif level <= dr.LogLevel.Warn.value:
+            print(message.decode(), file=sys.stderr)
+
+    (set_callback,) = functions
+    set_callback.argtypes, set_callback.restype = [ctypes.c_int, callback_type], None
+    callback, before = callback_type(listen), dr.log_level()
+    set_callback(dr.LogLevel.Debug.value, callback)
+    try:
+        yield
+    finally:
+        dr.set_log_level(before)  # brings Dr.Jit's own listener back
 
 
 def keep_compiled_programs() -> None:

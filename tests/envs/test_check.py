@@ -100,7 +100,7 @@ def test_a_world_says_which_numbers_share_their_rounding():
 @pytest.mark.parametrize("name", [n for n in NAMES if n not in ROBOTS])
 def test_our_own_worlds_pass(name):
     few = {"num_taggers": 2} if name.startswith("tag") else {}
-    results = check(lambda: make_env(name, **few), num_worlds=4, num_steps=15)
+    results = check(name, num_worlds=4, num_steps=15, **few)
     assert [p for r in results for p in r.problems] == []
 
 

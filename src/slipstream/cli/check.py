@@ -47,7 +47,7 @@ def run(options: Check) -> int:
     """Run the command and return its exit code."""
     chosen = parse_assignments("--option", options.option)
     make_env(options.name, **chosen)  # a world that cannot be made at all is bad input, not a failed test
-    results = check(lambda: make_env(options.name, **chosen), options.worlds, options.steps, options.seed)
+    results = check(options.name, options.worlds, options.steps, options.seed, **chosen)
     if options.json:
         print(json.dumps(as_json(options.name, results), indent=2))
     else:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -24,6 +25,7 @@ from slipstream.envs.frames import (
     take_step,
 )
 from slipstream.envs.parity import Parity
+from slipstream.envs.registry import AnyEnv, env_class, make_env
 from slipstream.envs.worlds import Worlds
 from slipstream.spaces import Box
 
@@ -66,20 +68,22 @@ class Subject:
 
 
 def check(
-    make_env: Callable[[], Env],
+    env: AnyEnv,
     num_worlds: int = 16,
     num_steps: int = 100,
     seed: int = 0,
     backend: str = "auto",
+    **options: Any,
 ) -> list[Result]:
     """Test a world in every way we know.
 
     Args:
-        make_env: makes the world.
+        env: the world, by its name, its class, or made already.
         num_worlds: how many copies run side by side.
         num_steps: how many steps each test takes.
         seed: of the worlds and of the random actions.
         backend: the compiled backend that is compared with the scalar one.
+        **options: of the world.
 
     Returns:
         A result for each property, in the order of `PROPERTIES`.
@@ -87,7 +91,8 @@ def check(
     for name, count in (("worlds", num_worlds), ("steps", num_steps)):
         if count < 2:
             raise ValueError(f"The number of {name} to check with must be at least 2, got {count}.")
-    subject = Subject(make_env, num_worlds, num_steps, seed, backend)
+    made_of = env if isinstance(env, Env) else env_class(env)  # a user's file is read once
+    subject = Subject(partial(make_env, made_of, **options), num_worlds, num_steps, seed, backend)
     results = []
     for name, test in PROPERTIES.items():
         results.append(_run(name, test, subject))
@@ -108,7 +113,7 @@ def _run(name: str, test: Callable[[Subject, list[str]], Iterator[Problem]], sub
 
 def _first_lines(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return " ".join(lines)[:300]
+    return " ".join(lines)[:500]
 
 
 # The properties.

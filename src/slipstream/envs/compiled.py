@@ -20,8 +20,9 @@ from slipstream.envs.actions import clip_to, random_action
 from slipstream.envs.clock import Clock, clock_names, clock_type
 from slipstream.envs.engine import group_layouts
 from slipstream.envs.env import Env, Group, Leaf, state_leaves, with_leaves, with_step
+from slipstream.envs.rules import RulesError, numpy_in_reach, rehearse, tracing
 from slipstream.envs.store import Place, Store
-from slipstream.envs.transition import Here, Outcome, RulesError, action_mask, advance, begin, choice
+from slipstream.envs.transition import Here, Outcome, action_mask, advance, begin, choice, reports
 from slipstream.random import ACTION
 from slipstream.spaces import Box, Discrete
 
@@ -38,7 +39,9 @@ class CompiledWorlds:
         self._recorded: dict[tuple, Any] = {}
         self._tables = env.tables(types)
         self.restart(seed)
-        self.layouts = group_layouts(env, self._state(self._arrays, self.clock["step"]))
+        with tracing(env):
+            self.layouts = group_layouts(env, self._state(self._arrays, self.clock["step"]))
+        self._rehearsed = not numpy_in_reach(env)
 
     # Beginning and bookkeeping.
 
@@ -76,9 +79,10 @@ class CompiledWorlds:
         for g in self.env.groups:
             self.clock[f"running_return/{g.name}"] = self._opaque_zeros(self.types.Float)
         here = self._here(*(dr.opaque(self.types.UInt, v) for v in (self.seed, self.first_world)))
-        state = begin(here, self.clock["episode"])
-        if self._template is None:
-            self._remember_form(state)
+        with tracing(self.env):
+            state = begin(here, self.clock["episode"])
+            if self._template is None:
+                self._remember_form(state)
         self._arrays = self._settle([array for _, array in state_leaves(state)], self._opaque_zeros(self.types.Int, 1))
         dr.eval(self._arrays, self.clock)
 
@@ -87,7 +91,7 @@ class CompiledWorlds:
         self.leaves = [leaf for leaf, _ in state_leaves(state)]
         self._leaf_types = [type(array) for _, array in state_leaves(state)]
         self._require_room(zip(self._leaf_types, (leaf.group for leaf in self.leaves)))
-        self._reports = list(self.env.report(state))
+        self._reports = list(reports(self.env, state))
         self.clock = self._zero_clock() | self.clock
 
     def _state(self, arrays: list[Any], step: Any) -> Any:
@@ -164,24 +168,37 @@ class CompiledWorlds:
         if key not in self._recorded:
             self._recorded[key] = self._record(deliver)
         numbers = [dr.opaque(self.types.UInt, v) for v in (self.seed, self.first_world, self.age & 0xFFFFFFFF, slot)]
+        if not self._rehearsed:
+            rehearse(self.env, lambda: self._trace(self._arrays, self.clock, given, numbers).clock())
+            self._rehearsed = True
         zero = dr.opaque(self.types.Int, 0)
         arguments = (self._arrays, self.clock, given, arrays, numbers, zero)
         try:
             with no_garbage_collection():
                 self._arrays, self.clock, _ = self._recorded[key](*arguments)
         except RuntimeError as error:
-            # What the rules raised while they were traced says more than that a trace failed.
-            raise error.__cause__ or error from None
+            cause = error.__cause__ or error  # what was raised inside says more than that a trace failed
+            if "created before recording was started" in str(cause):
+                raise RulesError(
+                    f"The rules of {type(self.env).__name__} use an array that is no part of the state: "
+                    "return it from `Env.tables`, or make it plain numbers."
+                ) from cause
+            raise cause from cause.__cause__
         self.age += 1
+
+    def _trace(self, arrays: list[Any], clock: dict[str, Any], given: list | None, numbers: list[Any]) -> Outcome:
+        """What a step leads to, not yet computed."""
+        seed, first_world, age, _ = numbers
+        here = self._here(seed, first_world)
+        state = self._state(arrays, clock["step"])
+        action = self._draw(here, age, state) if given is None else self._split(given)
+        return advance(here, age, state, Clock.from_flat(clock), action)
 
     def _record(self, deliver: Callable) -> Callable:
         def step(before, clock, given, arrays, numbers, zero):
-            seed, first_world, age, slot = numbers
-            here = self._here(seed, first_world)
-            state = self._state(before, clock["step"])
-            action = self._draw(here, age, state) if given is None else self._split(given)
-            outcome = advance(here, age, state, Clock.from_flat(clock), action)
-            results = deliver(outcome, arrays, slot, zero)
+            with tracing(self.env):
+                outcome = self._trace(before, clock, given, numbers)
+            results = deliver(outcome, arrays, numbers[-1], zero)
             seen: set[int] = set()
             now = self._settle([array for _, array in state_leaves(outcome.state)], zero, seen)
             # The agents' results are scheduled before the sums over them are asked for: one kernel does both.
@@ -245,7 +262,8 @@ class CompiledWorlds:
 
     def observe(self, store: Store, slot: int) -> None:
         """Write what an action is chosen from now into a slot."""
-        now = choice(self.env, self._state(self._arrays, self.clock["step"]), self.clock["step"])
+        with tracing(self.env):
+            now = choice(self.env, self._state(self._arrays, self.clock["step"]), self.clock["step"])
         number = dr.opaque(self.types.UInt, slot)
         for buffer in store.named_buffers().values():
             if buffer.place.kind.chosen_from:

@@ -18,7 +18,7 @@ from slipstream.envs.clock import Clock, clock_names
 from slipstream.envs.engine import group_layouts
 from slipstream.envs.env import Env, state_leaves, with_leaves, with_step
 from slipstream.envs.store import Place, Store, places
-from slipstream.envs.transition import Here, action_mask, advance, begin, choice
+from slipstream.envs.transition import Here, action_mask, advance, begin, choice, reports
 from slipstream.random import ACTION
 from slipstream.spaces import Box, Discrete
 
@@ -37,7 +37,7 @@ class ScalarWorlds:
         env.tables(types)
         self.restart(seed)
         first = self._state(0)
-        self._reports = list(env.report(first))
+        self._reports = list(reports(env, first))
         self.clocks = [self._zero_clock(clock.flat()) for clock in self.clocks]
         self.leaves = [leaf for leaf, _ in state_leaves(first)]
         self.layouts = group_layouts(env, first)

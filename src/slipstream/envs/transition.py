@@ -18,14 +18,11 @@ from slipstream.arrays import ArrayTypes
 from slipstream.envs.clock import Clock, PerGroup
 from slipstream.envs.env import Env, remembering, state_leaves, with_leaves, with_step
 from slipstream.envs.nearest import searching_only
+from slipstream.envs.rules import RulesError, plain
 from slipstream.random import RESET, STEP, Rng
 
 LARGEST = float(np.finfo(np.float32).max)
 """Beyond it a number is infinite, on the scalar backend too. (Dr.Jit takes `x * 0` for 0, whatever x is.)"""
-
-
-class RulesError(ValueError):
-    """A world's own code returned something that does not fit its declaration."""
 
 
 @dataclass
@@ -70,7 +67,9 @@ class Here:
 
     def settle(self, state: Any, step: Any) -> Any:
         """Numbers that the rules used for short become arrays of the width of their field; the counter is put right."""
-        leaves = (self._full(array, leaf.group) for leaf, array in state_leaves(state))
+        leaves = (
+            self._full(plain(array, f"State field {leaf.field!r}"), leaf.group) for leaf, array in state_leaves(state)
+        )
         return with_step(with_leaves(state, leaves), self._full(step, None))
 
     def _full(self, value: Any, group: str | None) -> Any:
@@ -127,7 +126,9 @@ def _advance(here: Here, age: Any, state: Any, clock: Clock, action: Any) -> Out
         raise RulesError(f"{type(env).__name__}.step must return (state, reward, terminated).")
     after, reward, terminated = result
     after = here.settle(_same_form(after, state), step)
-    reward = by_group(env, reward) or {}
+    name = type(env).__name__
+    terminated = plain(terminated, f"The flag of termination that {name}.step returned")
+    reward = {g: plain(r, f"The reward that {name}.step returned") for g, r in (by_group(env, reward) or {}).items()}
     if missing := {g.name for g in env.groups} - set(reward):
         raise RulesError(f"{type(env).__name__}.step returned no reward for {', '.join(sorted(missing))}.")
 
@@ -149,7 +150,7 @@ def _advance(here: Here, age: Any, state: Any, clock: Clock, action: Any) -> Out
 
     active = active_agents(env, now)
     mask = action_mask(env, now)
-    report = env.report(after)
+    report = reports(env, after)
     left = None if was_active is None else active_agents(env, after)
     return Outcome(
         state=now,
@@ -195,7 +196,10 @@ def observe(env: Env, state: Any) -> dict[str, list[Any]]:
                 f"{type(env).__name__}.observe returned {got} for group {group.name!r}, "
                 f"which declares Box({group.observation.size}); return a tuple of so many features."
             )
-    return {name: list(features) for name, features in observed.items()}
+    return {
+        name: _plain_list(features, f"A feature that {type(env).__name__}.observe returned")
+        for name, features in observed.items()
+    }
 
 
 def active_agents(env: Env, state: Any) -> PerGroup | None:
@@ -206,7 +210,8 @@ def active_agents(env: Env, state: Any) -> PerGroup | None:
             f"{type(env).__name__}.active says nothing of group {', '.join(missing)}: give every group a flag "
             "(True for all that never leave)."
         )
-    return active
+    what = f"The flag that {type(env).__name__}.active returned"
+    return None if active is None else {name: plain(flag, what) for name, flag in active.items()}
 
 
 def action_mask(env: Env, state: Any) -> dict[str, list[Any]] | None:
@@ -221,7 +226,18 @@ def action_mask(env: Env, state: Any) -> dict[str, list[Any]] | None:
                 f"{type(env).__name__}.action_mask returned {len(mask)} flags for group {name!r}, "
                 f"whose discrete actions have {choices} choices."
             )
-    return {name: list(mask) for name, mask in masks.items()}
+    what = f"A flag that {type(env).__name__}.action_mask returned"
+    return {name: _plain_list(mask, what) for name, mask in masks.items()}
+
+
+def reports(env: Env, state: Any) -> PerGroup:
+    """What the world reports at the end of an episode, by name."""
+    what = f"What {type(env).__name__}.report returned"
+    return {name: plain(value, what) for name, value in env.report(state).items()}
+
+
+def _plain_list(values: Any, what: str) -> list[Any]:
+    return [plain(value, what) for value in values]
 
 
 def _same_form(after: Any, before: Any) -> Any:

@@ -70,10 +70,10 @@ class Worlds:
             the time limit one after the other and not all at once. (A plain `reset` begins at step 0.)
         """
         _check_groups(env)
-        if not isinstance(num_worlds, int) or num_worlds < 1:
+        if not isinstance(num_worlds, int) or isinstance(num_worlds, bool) or num_worlds < 1:
             raise ValueError(f"num_worlds must be a positive whole number, got {num_worlds!r}.")
         _check_first_world(first_world, num_worlds, env)
-        self.env, self.num_worlds, self.seed, self.first_world = env, num_worlds, int(seed), first_world
+        self.env, self.num_worlds, self.seed, self.first_world = env, num_worlds, _whole_seed(seed), first_world
         self.types = array_types(backend)
         self.backend = self.types.backend
         engine = CompiledWorlds if self.types.compiled else ScalarWorlds
@@ -127,7 +127,7 @@ class Worlds:
         if seed is None:
             self.engine.reset()
         else:
-            self.seed = int(seed)
+            self.seed = _whole_seed(seed)
             self.engine.restart(self.seed & 0xFFFFFFFF)
             self._begin_history()
         return self.observe()
@@ -328,6 +328,12 @@ def _check_groups(env: Env) -> None:
         raise ValueError(f"Group names must differ, got {names}.")
     if env.max_steps is not None and env.max_steps < 1:
         raise ValueError(f"max_steps must be positive or None, got {env.max_steps}.")
+
+
+def _whole_seed(seed: Any) -> int:
+    if not isinstance(seed, int | np.integer) or isinstance(seed, bool):
+        raise ValueError(f"The seed must be a whole number, got {seed!r}.")
+    return int(seed)
 
 
 def _check_first_world(first_world: int, num_worlds: int, env: Env) -> None:

@@ -12,7 +12,7 @@ from slipstream.envs.registry import make_env
 from slipstream.runs.checkpoint import checkpoint_names, load_checkpoint
 from slipstream.runs.directory import RunDirectory, new_run_name
 from slipstream.runs.metrics import MetricsFile, TensorBoard, forget_after
-from slipstream.training.choices import World, default_config, with_changes
+from slipstream.training.choices import AnyEnv, default_config, with_changes
 from slipstream.training.config import TrainConfig
 from slipstream.training.config_json import changed, from_json, to_json
 from slipstream.training.display import Display
@@ -34,7 +34,7 @@ Callback = Callable[[Row], bool | None]
 
 
 def train(
-    env: World | TrainConfig | None = None,
+    env: AnyEnv | TrainConfig | None = None,
     *,
     run: str | Path | None = None,
     resume: str | Path | None = None,
@@ -87,7 +87,7 @@ def train(
 
 def _resume(
     path: Path,
-    env: World | None,
+    env: AnyEnv | None,
     checkpoint: str,
     saved_source: bool,
     quiet: bool,
@@ -127,7 +127,7 @@ def _run(
     directory: RunDirectory,
     display: Display,
     callback: Callback | None,
-    env: World,
+    env: AnyEnv,
     from_step: int | None,
     seconds: float,
 ) -> Result:

@@ -8,7 +8,7 @@ from typing import Any
 
 from slipstream.algos.settings import ALGORITHMS
 from slipstream.envs.env import Env
-from slipstream.envs.registry import World, env_name, env_options, make_env, nearest_names
+from slipstream.envs.registry import AnyEnv, env_name, env_options, make_env, nearest_names
 from slipstream.training.config import DRIVERS, PolicyConfig, TrainConfig
 from slipstream.training.config_json import changed, field_names, make_settings
 from slipstream.training.policies import check_policies
@@ -18,7 +18,7 @@ RUN, DRIVER, POLICY, ALGORITHM, WORLD = "the run", "the driver", "the policies",
 
 
 def default_config(
-    env: World,
+    env: AnyEnv,
     *,
     algo: str | None = None,
     settings: Mapping[str, Any] | None = None,
@@ -67,7 +67,7 @@ def default_config(
 def with_changes(
     config: TrainConfig,
     changes: Mapping[str, Any],
-    env: World | None = None,
+    env: AnyEnv | None = None,
     explicit: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> TrainConfig:
     """A configuration with values changed by their plain names.
@@ -93,7 +93,7 @@ def with_changes(
     )
 
 
-def _places(config: TrainConfig, env: World | None) -> dict[str, list[str]]:
+def _places(config: TrainConfig, env: AnyEnv | None) -> dict[str, list[str]]:
     """Which names there are, by what they belong to."""
     settings = {name for p in config.policies.values() for name in field_names(type(p.settings))}
     return {

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from slipstream.envs.env import Env
-from slipstream.envs.registry import make
+from slipstream.envs.registry import AnyEnv, make
 from slipstream.training.config import TrainConfig
 from slipstream.training.play import Arena, WorldsArena, play
 from slipstream.training.policies import ByPolicy, Policies
@@ -84,7 +82,7 @@ class Judge:
     """Evaluates the policies of a run, always on the same episodes: scores can be compared, and a resumed run judges as
     it would have."""
 
-    def __init__(self, config: TrainConfig, policies: Policies, env: str | Env | type[Env] | None = None):
+    def __init__(self, config: TrainConfig, policies: Policies, env: AnyEnv | None = None):
         self._config, self._policies, self._env = config, policies, env
         self._arena: WorldsArena | None = None
         self._start: dict[str, np.ndarray] = {}
@@ -95,9 +93,10 @@ class Judge:
     def __call__(self, actors: ByPolicy) -> Evaluation:
         if self._arena is None:
             c = self._config
-            env = copy.copy(self._env) if isinstance(self._env, Env) else self._env
             seed = c.seed + EVALUATION_SEED
-            self._arena = WorldsArena(make(env or c.env, c.evaluate_episodes, seed, c.backend, **dict(c.env_options)))
+            self._arena = WorldsArena(
+                make(self._env or c.env, c.evaluate_episodes, seed, c.backend, **dict(c.env_options))
+            )
             self._start = self._arena.worlds.save()
         self._arena.worlds.restore(self._start)
         return evaluate(self._policies, actors, self._arena)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import time
 from typing import Any
 
@@ -10,8 +9,7 @@ import jax
 import numpy as np
 
 from slipstream.algos.algo import WholeRollout
-from slipstream.envs.env import Env
-from slipstream.envs.registry import make
+from slipstream.envs.registry import AnyEnv, make
 from slipstream.envs.statistics import EpisodeTotals
 from slipstream.runs.checkpoint import Checkpoint
 from slipstream.runs.directory import RunError
@@ -27,15 +25,14 @@ LEARNING_COPIES = 3.0
 class FusedTrainer:
     """A training run in memory: call `iterate` as often as you like."""
 
-    def __init__(self, config: TrainConfig, env: str | Env | type[Env] | None = None):
+    def __init__(self, config: TrainConfig, env: AnyEnv | None = None):
         """Args:
         config: what to train.
         env: the world itself, where it cannot be made from its name.
         """
         self.config, driver = config, config.driver
-        world = copy.copy(env) if isinstance(env, Env) else env
         self.worlds = make(
-            world or config.env,
+            env or config.env,
             driver.num_worlds,
             config.seed,
             config.backend,
