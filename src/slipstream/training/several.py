@@ -20,7 +20,7 @@ from typing import Any, Literal
 import numpy as np
 
 from slipstream.envs.env import Env
-from slipstream.envs.registry import INTERACTIVE, World, make_env
+from slipstream.envs.registry import INTERACTIVE, AnyEnv, make_env
 from slipstream.runs.checkpoint import best_score, newest
 from slipstream.runs.directory import RunDirectory, RunError, new_run_name, writing
 from slipstream.runs.metrics import read_columns
@@ -76,7 +76,7 @@ class Outcome:
 
 
 def train_seeds(
-    env: World | TrainConfig,
+    env: AnyEnv | TrainConfig,
     seeds: int = 3,
     *,
     run: str | Path | None = None,
