@@ -31,7 +31,9 @@ if [ ! -x .venv/bin/python ]; then
     "$python" -m venv .venv
 fi
 echo "Installing Slipstream into .venv (a few minutes the first time)"
-.venv/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+install=(.venv/bin/python -m pip install --quiet --disable-pip-version-check)
+"${install[@]}" --requirement requirements.lock
+"${install[@]}" --no-deps --no-build-isolation --editable .
 
 has_llvm() { .venv/bin/python -c 'import sys; from slipstream.llvm import llvm_for_drjit; sys.exit(not llvm_for_drjit().library)'; }
 if ! has_llvm; then

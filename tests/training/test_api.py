@@ -79,7 +79,7 @@ def test_an_interactive_class_is_trained_and_resumed_when_it_is_passed_again(tmp
     cell = make_class()
     train(cell, run=tmp_path / "run", **TINY)
     assert slipstream.load(str(tmp_path / "run")).act([0.0]) in (0, 1)
-    with pytest.raises(ValueError, match="Cell was defined interactively, not in a file: pass the class itself"):
+    with pytest.raises(ValueError, match="Cell was defined interactively and cannot be found"):
         train(resume=tmp_path / "run", total_steps=80, quiet=True)
     assert train(cell, resume=tmp_path / "run", total_steps=80, quiet=True).step == 80
 

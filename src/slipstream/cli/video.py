@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json as json_module
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -63,7 +63,8 @@ def run(options: Video) -> int:
     worlds = make(world_of(directory, config, options.saved_source, warn), 1, options.seed, **env_options)
     refuse_impossible(worlds.env, file)
     policies, actors = load_policies(directory, options.checkpoint)
-    with _progress_bar() as progress:
+    progress, shown = _progress_bar()
+    with shown:
         states = _record(policies, actors, worlds, options.steps, progress)
         with closing(make_film(worlds.env, states, options.width, options.height)) as film:
             write_film(film, file, lambda numbers: progress.track(numbers, description="rendering"))
@@ -73,13 +74,14 @@ def run(options: Video) -> int:
     return 0
 
 
-def _progress_bar() -> Any:
-    """A bar for each part of the work, on a terminal only, and gone when it is done."""
+def _progress_bar() -> tuple[Any, AbstractContextManager]:
+    """A bar for each part of the work, and the context that shows it: on a terminal only, and gone when all is done."""
     from rich.console import Console
     from rich.progress import Progress
 
     console = Console(stderr=True)
-    return Progress(console=console, transient=True, disable=not console.is_terminal)
+    progress = Progress(console=console, transient=True, disable=not console.is_terminal)
+    return progress, progress if console.is_terminal else nullcontext()
 
 
 def _record(policies: Any, actors: Any, worlds: Any, max_steps: int | None, progress: Any) -> list[dict[str, Any]]:
