@@ -15,8 +15,8 @@ import numpy as np
 
 from slipstream.envs.env import Env
 from slipstream.envs.frames import (
+    Finding,
     Frame,
-    Problem,
     different,
     frame_of_state,
     of_worlds,
@@ -44,7 +44,7 @@ class Result:
     """Whether a property holds."""
 
     name: str
-    problems: tuple[Problem, ...]
+    problems: tuple[Finding, ...]
     note: str = ""
 
     @property
@@ -101,13 +101,13 @@ def check(
     return results
 
 
-def _run(name: str, test: Callable[[Subject, list[str]], Iterator[Problem]], subject: Subject) -> Result:
+def _run(name: str, test: Callable[[Subject, list[str]], Iterator[Finding]], subject: Subject) -> Result:
     notes: list[str] = []
-    problems: list[Problem] = []
+    problems: list[Finding] = []
     try:
         problems.extend(islice(test(subject, notes), MOST_PROBLEMS))
     except Exception as error:  # the rules are someone else's code: whatever they raise is a finding
-        problems.append(Problem(None, None, type(error).__name__, "no error", _first_lines(error)))
+        problems.append(Finding(None, None, type(error).__name__, "no error", _first_lines(error)))
     return Result(name, tuple(problems), "; ".join(notes))
 
 
@@ -119,14 +119,14 @@ def _first_lines(error: Exception) -> str:
 # The properties.
 
 
-def builds(subject: Subject, notes: list[str]) -> Iterator[Problem]:
+def builds(subject: Subject, notes: list[str]) -> Iterator[Finding]:
     """The rules can be traced, and run in plain Python; what they return fits the groups."""
     for worlds in (subject.worlds(), subject.worlds(num_worlds=1, backend="scalar")):
         take_step(worlds, worlds.sample_actions())
     yield from ()
 
 
-def agrees_with_scalar(subject: Subject, notes: list[str]) -> Iterator[Problem]:
+def agrees_with_scalar(subject: Subject, notes: list[str]) -> Iterator[Finding]:
     """The compiled worlds do what plain Python does, step by step."""
     parity = Parity(subject.worlds(), subject.worlds(backend="scalar"), subject.seed)
     yield from parity.compare_start()
@@ -136,7 +136,7 @@ def agrees_with_scalar(subject: Subject, notes: list[str]) -> Iterator[Problem]:
         notes.append(f"{parity.explained} values at a discontinuity, explained by rounding")
 
 
-def is_deterministic(subject: Subject, notes: list[str]) -> Iterator[Problem]:
+def is_deterministic(subject: Subject, notes: list[str]) -> Iterator[Finding]:
     """The same seed and actions give the same bits."""
     first, second = subject.worlds(), subject.worlds()
     everyone = range(subject.num_worlds)
@@ -146,7 +146,7 @@ def is_deterministic(subject: Subject, notes: list[str]) -> Iterator[Problem]:
         yield from different(take_step(first, actions), take_step(second, actions), everyone, step)
 
 
-def is_independent(subject: Subject, notes: list[str]) -> Iterator[Problem]:
+def is_independent(subject: Subject, notes: list[str]) -> Iterator[Finding]:
     """A world's trajectory depends neither on its neighbours nor on their number, not even on broken ones."""
     worlds = subject.worlds()
     start, actions, frames = worlds.save(), [], [frame_of_state(worlds)]
@@ -165,7 +165,7 @@ def is_independent(subject: Subject, notes: list[str]) -> Iterator[Problem]:
         yield from different(frame, take_step(worlds, mixed), np.flatnonzero(kept).tolist(), step)
 
 
-def _among_fewer(subject: Subject, actions: list[Frame], frames: list[Frame]) -> Iterator[Problem]:
+def _among_fewer(subject: Subject, actions: list[Frame], frames: list[Frame]) -> Iterator[Finding]:
     fewer = subject.num_worlds // 2
     worlds = subject.worlds(fewer)
     yield from different(frames[0], frame_of_state(worlds), range(fewer), 0)
@@ -183,7 +183,7 @@ def _break_worlds(worlds: Worlds, which: np.ndarray) -> None:
     worlds.restore(saved)
 
 
-def stays_finite(subject: Subject, notes: list[str]) -> Iterator[Problem]:
+def stays_finite(subject: Subject, notes: list[str]) -> Iterator[Finding]:
     """Random actions never lead to a state, an observation or a reward that is infinite or undefined."""
     worlds = subject.worlds()
     watched = _Watched(subject.make_env())
@@ -197,10 +197,10 @@ def stays_finite(subject: Subject, notes: list[str]) -> Iterator[Problem]:
             for name, value in reward.items():
                 row = np.atleast_1d(np.asarray(value, np.float64))[None]
                 for p in problems_where(~np.isfinite(row), f"reward/{name}", step, "a finite number", row):
-                    yield Problem(world, step, p.field, p.expected, p.got)
+                    yield Finding(world, step, p.field, p.expected, p.got)
 
 
-def _not_finite(frame: Frame, num_worlds: int, step: int) -> Iterator[Problem]:
+def _not_finite(frame: Frame, num_worlds: int, step: int) -> Iterator[Finding]:
     """Observations that are not finite, and worlds that were reset because their state was not."""
     for name, array in frame.items():
         if name.partition("/")[0] in ("observation", "final_observation"):
@@ -210,7 +210,7 @@ def _not_finite(frame: Frame, num_worlds: int, step: int) -> Iterator[Problem]:
     yield from problems_where(broken > 0, "state", step, "finite (times it was not: 0)", broken)
 
 
-def fits_spaces(subject: Subject, notes: list[str]) -> Iterator[Problem]:
+def fits_spaces(subject: Subject, notes: list[str]) -> Iterator[Finding]:
     """Observations lie within their bounds, and at least one choice of every action is always allowed."""
     worlds = subject.worlds()
     yield from _outside(worlds, {f"observation/{n}": v for n, v in _by_group(worlds, worlds.observe()).items()}, 0)
@@ -225,7 +225,7 @@ def _by_group(worlds: Worlds, value: Any) -> dict[str, Any]:
     return {name: np.asarray(array) for name, array in value.items()}
 
 
-def _outside(worlds: Worlds, frame: Frame, step: int) -> Iterator[Problem]:
+def _outside(worlds: Worlds, frame: Frame, step: int) -> Iterator[Finding]:
     for group in worlds.groups:
         space, name = group.observation, f"observation/{group.name}"
         slack = 1e-5 * np.maximum(1.0, np.abs(frame[name]))
@@ -235,7 +235,7 @@ def _outside(worlds: Worlds, frame: Frame, step: int) -> Iterator[Problem]:
         yield from problems_where(wrong, name, step, bounds, of_worlds(frame[name], worlds.num_worlds))
 
 
-def _nothing_allowed(worlds: Worlds, frame: Frame, step: int) -> Iterator[Problem]:
+def _nothing_allowed(worlds: Worlds, frame: Frame, step: int) -> Iterator[Finding]:
     for group in worlds.groups:
         mask = frame.get(f"action_mask/{group.name}")
         if mask is None or isinstance(group.action, Box):
@@ -245,7 +245,7 @@ def _nothing_allowed(worlds: Worlds, frame: Frame, step: int) -> Iterator[Proble
         yield from problems_where(allowed == 0, f"action_mask/{group.name}", step, "a choice", allowed)
 
 
-def somebody_plays(subject: Subject, notes: list[str]) -> Iterator[Problem]:
+def somebody_plays(subject: Subject, notes: list[str]) -> Iterator[Finding]:
     """Every group has an agent in the game at some time."""
     worlds = subject.worlds()
     played = {name: bool(np.asarray(flags).any()) for name, flags in worlds.active().items()}
@@ -256,10 +256,10 @@ def somebody_plays(subject: Subject, notes: list[str]) -> Iterator[Problem]:
         played = {name: seen or bool(frame[f"active/{name}"].any()) for name, seen in played.items()}
     for name, seen in played.items():
         if not seen:
-            yield Problem(None, None, f"active/{name}", "an agent in the game at some time", "never one")
+            yield Finding(None, None, f"active/{name}", "an agent in the game at some time", "never one")
 
 
-def begins_anew(subject: Subject, notes: list[str]) -> Iterator[Problem]:
+def begins_anew(subject: Subject, notes: list[str]) -> Iterator[Finding]:
     """If starts are random at all, they differ from world to world and from episode to episode."""
     watched = _Watched(subject.make_env())
     worlds = Worlds(watched, subject.num_worlds, subject.seed, subject.backend)
@@ -273,12 +273,12 @@ def begins_anew(subject: Subject, notes: list[str]) -> Iterator[Problem]:
         return
     by_episode = np.stack(starts)
     if np.all(by_episode == by_episode[:, :1]):
-        yield Problem(None, 0, "state", "starts that differ between worlds", "all alike")
+        yield Finding(None, 0, "state", "starts that differ between worlds", "all alike")
     if np.all(by_episode == by_episode[:1]):
-        yield Problem(None, 0, "state", "starts that differ between episodes", f"{EPISODES} times the same")
+        yield Finding(None, 0, "state", "starts that differ between episodes", f"{EPISODES} times the same")
 
 
-def survives_extremes(subject: Subject, notes: list[str]) -> Iterator[Problem]:
+def survives_extremes(subject: Subject, notes: list[str]) -> Iterator[Finding]:
     """States and observations hold out against the lowest, the highest and the most erratic actions."""
     worlds = subject.worlds()
     draw = np.random.default_rng(subject.seed)
@@ -310,7 +310,7 @@ def _extreme_actions(worlds: Worlds, share: float, draw: np.random.Generator) ->
     return actions
 
 
-PROPERTIES: dict[str, Callable[[Subject, list[str]], Iterator[Problem]]] = {
+PROPERTIES: dict[str, Callable[[Subject, list[str]], Iterator[Finding]]] = {
     "builds": builds,
     "compiled and scalar agree": agrees_with_scalar,
     "deterministic": is_deterministic,

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from slipstream.envs.frames import Frame, Problem, frame_of_state, of_worlds, problems_where, take_step
+from slipstream.envs.frames import Finding, Frame, frame_of_state, of_worlds, problems_where, take_step
 from slipstream.envs.scalar import ScalarWorlds
 from slipstream.envs.worlds import Worlds
 from slipstream.spaces import Box
@@ -74,7 +74,7 @@ class Parity:
                 result[name] = ABSOLUTE + relative * np.broadcast_to(together.max(axis=1, keepdims=True), values.shape)
         return result
 
-    def compare_start(self) -> Iterator[Problem]:
+    def compare_start(self) -> Iterator[Finding]:
         """Problems of the first state of an episode."""
         n = self.compiled.num_worlds
         expected, got = (_numbers(frame_of_state(w), n) for w in (self.plain, self.compiled))
@@ -82,7 +82,7 @@ class Parity:
         for name, values in expected.items():
             yield from problems_where(~_agree(values, got[name], tolerance[name]), name, 0, values, got[name])
 
-    def step(self, number: int) -> Iterator[Problem]:
+    def step(self, number: int) -> Iterator[Finding]:
         """Take one step with random actions, and yield what cannot be explained by rounding."""
         n = self.compiled.num_worlds
         actions = self.compiled.checked_actions(self.compiled.sample_actions())
