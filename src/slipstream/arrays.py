@@ -196,10 +196,6 @@ class ArrayTypes:
     def compiled(self) -> bool:
         return self.backend != "scalar"
 
-    @property
-    def on_gpu(self) -> bool:
-        return self.backend == "cuda"
-
 
 @cache
 def array_types(backend: str = "auto") -> ArrayTypes:

@@ -7,7 +7,7 @@ the next call's argument: evaluated, of full width, no array twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import drjit as dr
@@ -15,7 +15,6 @@ import jax
 import numpy as np
 
 from slipstream.arrays import ArrayTypes, from_jax, no_garbage_collection, to_numpy
-from slipstream.capacity import require_bytes
 from slipstream.envs.actions import clip_to, random_action
 from slipstream.envs.clock import Clock, clock_names, clock_type
 from slipstream.envs.engine import group_layouts
@@ -56,14 +55,8 @@ class CompiledWorlds:
         dr.make_opaque(array)
         return array
 
-    def _require_room(self, array_types: Iterable[tuple[type, str | None]]) -> None:
-        """Refuse worlds that do not fit: a step has the arrays before it and those after it at the same time."""
-        needed = 2 * sum(dr.itemsize_v(t) * self._lanes(group) for t, group in array_types)
-        require_bytes(needed, f"{self.num_worlds:,} worlds", "take fewer", self.types.on_gpu)
-
     def _zero_clock(self) -> dict[str, Any]:
         names = clock_names([g.name for g in self.env.groups], self._reports)
-        self._require_room((clock_type(self.types, number), None) for number in names.values())
         return {name: self._opaque_zeros(clock_type(self.types, number)) for name, number in names.items()}
 
     def restart(self, seed: int) -> None:
@@ -90,7 +83,6 @@ class CompiledWorlds:
         self._template = with_step(state, None)
         self.leaves = [leaf for leaf, _ in state_leaves(state)]
         self._leaf_types = [type(array) for _, array in state_leaves(state)]
-        self._require_room(zip(self._leaf_types, (leaf.group for leaf in self.leaves)))
         self._reports = list(reports(self.env, state))
         self.clock = self._zero_clock() | self.clock
 

@@ -102,11 +102,6 @@ def places(layouts: Sequence[GroupLayout], num_worlds: int) -> Iterator[Place]:
                 yield Place(kind, layout.group.name, (*components, num_worlds * layout.group.size))
 
 
-def store_bytes(layouts: Sequence[GroupLayout], num_worlds: int, slots: int) -> int:
-    """How much memory a store takes."""
-    return slots * sum(place.size * (4 if place.kind.real else 1) for place in places(layouts, num_worlds))
-
-
 class Buffer(ABC):
     """The memory of all slots of a place, and JAX's view of it."""
 

@@ -10,7 +10,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from slipstream.arrays import array_types
-from slipstream.capacity import require_bytes
 from slipstream.envs.actions import check_action, sample_action
 from slipstream.envs.clock import is_total
 from slipstream.envs.compiled import CompiledWorlds
@@ -19,7 +18,7 @@ from slipstream.envs.env import STEP_FIELD, Env, Group
 from slipstream.envs.exchange import join_fields, split_fields, with_changes
 from slipstream.envs.scalar import ScalarWorlds
 from slipstream.envs.statistics import EpisodeStatistics, EpisodeTotals
-from slipstream.envs.store import Store, check_fit, store_bytes
+from slipstream.envs.store import Store, check_fit
 from slipstream.spaces import Box, Space, describe
 
 
@@ -184,14 +183,7 @@ class Worlds:
 
     def new_store(self, slots: int) -> Store:
         """A store that `observe_into` and `step_into` can write."""
-        self.require_room(slots)
         return Store(self.types, self.engine.layouts, self.num_worlds, slots)
-
-    def require_room(self, slots: int, copies: float = 1.0) -> None:
-        """Refuse what does not fit: a store of so many slots, so many times over."""
-        needed = int(store_bytes(self.engine.layouts, self.num_worlds, slots) * copies)
-        what = f"A store of {slots:,} steps of {self.num_worlds:,} worlds"
-        require_bytes(needed, what, "take fewer worlds, or shorter rollouts", self.types.on_gpu)
 
     def observe_into(self, store: Store, slot: int) -> None:
         """Write what an action is chosen from now into a slot: observations, who is active, masks."""
