@@ -262,11 +262,13 @@ def noting_foreign_arrays(note: Callable[[], None]) -> Iterator[None]:
     (set_callback,) = functions
     set_callback.argtypes, set_callback.restype = [ctypes.c_int, callback_type], None
     callback, before = callback_type(listen), dr.log_level()
-    set_callback(dr.LogLevel.Debug.value, callback)
-    try:
-        yield
-    finally:
-        dr.set_log_level(before)  # brings Dr.Jit's own listener back
+    # Dr.Jit is in the middle of something when it calls: the collector must not free one of its arrays from there.
+    with no_garbage_collection():
+        set_callback(dr.LogLevel.Debug.value, callback)
+        try:
+            yield
+        finally:
+            dr.set_log_level(before)  # brings Dr.Jit's own listener back
 
 
 def keep_compiled_programs() -> None:

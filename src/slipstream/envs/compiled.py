@@ -15,12 +15,13 @@ import jax
 import numpy as np
 
 from slipstream.arrays import ArrayTypes, from_jax, no_garbage_collection, to_numpy
+from slipstream.capacity import require_memory
 from slipstream.envs.actions import clip_to, random_action
 from slipstream.envs.clock import Clock, clock_names, clock_type
 from slipstream.envs.engine import group_layouts
-from slipstream.envs.env import Env, Group, Leaf, state_leaves, with_leaves, with_step
+from slipstream.envs.env import Env, Group, state_leaves, with_leaves, with_step
 from slipstream.envs.rules import RulesError, numpy_in_reach, rehearse, tracing
-from slipstream.envs.store import Place, Store
+from slipstream.envs.store import Place, Store, places
 from slipstream.envs.transition import Here, Outcome, action_mask, advance, begin, choice, reports
 from slipstream.random import ACTION
 from slipstream.spaces import Box, Discrete
@@ -31,21 +32,41 @@ class CompiledWorlds:
 
     def __init__(self, env: Env, types: ArrayTypes, num_worlds: int, seed: int, first_world: int):
         self.env, self.types, self.num_worlds, self.first_world = env, types, num_worlds, first_world
-        self._template: Any = None
-        self._leaf_types: list[type] = []
-        self._reports: list[str] = []
-        self.leaves: list[Leaf] = []
         self._recorded: dict[tuple, Any] = {}
         self._tables = env.tables(types)
-        self.restart(seed)
-        with tracing(env):
-            self.layouts = group_layouts(env, self._state(self._arrays, self.clock["step"]))
+        self._learn_form()
         self._rehearsed = not numpy_in_reach(env)
+        what = f"{num_worlds:,} worlds of {type(env).__name__}"
+        require_memory(self._array_sizes(), what, "take fewer worlds", types.backend)
+        self.restart(seed)
 
     # Beginning and bookkeeping.
 
     def _lanes(self, group: str | None) -> int:
         return self.num_worlds if group is None else self.num_worlds * self.env.group(group).size
+
+    def _learn_form(self) -> None:
+        """What a state consists of and what its groups need, by the example of a single world."""
+        here = Here(self.env, self.types, self.types.UInt(0), self.types.UInt(0), 1)
+        with tracing(self.env):
+            state = begin(here, self.types.Int(0))
+            self._reports = list(reports(self.env, state))
+            self.layouts = group_layouts(self.env, state)
+        self._template = with_step(state, None)
+        self.leaves = [leaf for leaf, _ in state_leaves(state)]
+        self._leaf_types = [type(array) for _, array in state_leaves(state)]
+        self._clock_types = {
+            name: clock_type(self.types, number)
+            for name, number in clock_names([g.name for g in self.env.groups], self._reports).items()
+        }
+
+    def _array_sizes(self) -> list[int]:
+        """How many bytes the arrays have that there are while the worlds step: of the state and the clock before and
+        after it, of actions, and of what it yields. What the rules evaluate on their way is not known."""
+        state = [dr.itemsize_v(t) * self._lanes(leaf.group) for t, leaf in zip(self._leaf_types, self.leaves)]
+        clock = [dr.itemsize_v(t) * self.num_worlds for t in self._clock_types.values()]
+        actions = [4 * g.action.size * self._lanes(g.name) for g in self.env.groups]
+        return 2 * (state + clock) + actions + [place.bytes for place in places(self.layouts, self.num_worlds)]
 
     def _here(self, seed: Any, first_world: Any) -> Here:
         return Here(self.env, self.types, seed, first_world, self.num_worlds)
@@ -55,14 +76,10 @@ class CompiledWorlds:
         dr.make_opaque(array)
         return array
 
-    def _zero_clock(self) -> dict[str, Any]:
-        names = clock_names([g.name for g in self.env.groups], self._reports)
-        return {name: self._opaque_zeros(clock_type(self.types, number)) for name, number in names.items()}
-
     def restart(self, seed: int) -> None:
         """Begin the whole history anew. What was recorded stays: nothing that changes here is part of a trace."""
         self.seed, self.age = seed, 0
-        self.clock = self._zero_clock()
+        self.clock = {name: self._opaque_zeros(array_type) for name, array_type in self._clock_types.items()}
         self.reset()
 
     def reset(self) -> None:
@@ -74,17 +91,8 @@ class CompiledWorlds:
         here = self._here(*(dr.opaque(self.types.UInt, v) for v in (self.seed, self.first_world)))
         with tracing(self.env):
             state = begin(here, self.clock["episode"])
-            if self._template is None:
-                self._remember_form(state)
         self._arrays = self._settle([array for _, array in state_leaves(state)], self._opaque_zeros(self.types.Int, 1))
         dr.eval(self._arrays, self.clock)
-
-    def _remember_form(self, state: Any) -> None:
-        self._template = with_step(state, None)
-        self.leaves = [leaf for leaf, _ in state_leaves(state)]
-        self._leaf_types = [type(array) for _, array in state_leaves(state)]
-        self._reports = list(reports(self.env, state))
-        self.clock = self._zero_clock() | self.clock
 
     def _state(self, arrays: list[Any], step: Any) -> Any:
         return with_step(with_leaves(self._template, iter(arrays)), step)

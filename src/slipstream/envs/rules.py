@@ -109,8 +109,13 @@ def rehearse(env: Env, trace: Callable[[], Any]) -> None:
     In a recording, Dr.Jit would end the process when such an array is let go.
     """
     found: list[str] = []
+
+    def note() -> None:
+        if _traced.get():  # another thread may do as it likes
+            found.append(_place_in_rules(_frames(), env) or "The rules")
+
     try:
-        with tracing(env), noting_foreign_arrays(lambda: found.append(_place_in_rules(_frames(), env) or "The rules")):
+        with tracing(env), noting_foreign_arrays(note):
             trace()
     except RulesError:
         if not found:

@@ -21,6 +21,7 @@ import jax
 import numpy as np
 
 from slipstream.arrays import ArrayTypes, shared_zeros, to_jax, to_numpy
+from slipstream.capacity import require_memory
 from slipstream.envs.env import Group
 
 
@@ -82,6 +83,11 @@ class Place:
     def size(self) -> int:
         """How many numbers a slot holds."""
         return math.prod(self.shape)
+
+    @property
+    def bytes(self) -> int:
+        """How much memory a slot takes."""
+        return self.size * (4 if self.kind.real else 1)
 
     def of(self, outcome: Any) -> list[Any]:
         """What belongs here, one array for each component, of an object whose attributes are named like `KINDS`."""
@@ -219,12 +225,26 @@ class Store:
     """
 
     def __init__(self, types: ArrayTypes, layouts: Sequence[GroupLayout], num_worlds: int, slots: int):
+        for place in places(layouts, num_worlds):
+            if slots * place.size >= 2**32:
+                raise ValueError(
+                    f"{slots} slots of {place.name} of {num_worlds:,} worlds are more than 2^32 numbers: "
+                    "take fewer worlds or shorter rollouts."
+                )
+        what = f"A store of {slots} slots for {num_worlds:,} worlds"
+        sizes = (slots * place.bytes for place in places(layouts, num_worlds))
+        require_memory(sizes, what, "take fewer worlds or shorter rollouts", types.backend)
         self.slots, self.num_worlds = slots, num_worlds
         self._buffers: dict[str, Buffer] = {
             place.name: DeviceBuffer(place, slots, types) if types.compiled else HostBuffer(place, slots)
             for place in places(layouts, num_worlds)
         }
         self.kept: dict[str, Any] = {}
+
+    @staticmethod
+    def bytes_needed(layouts: Sequence[GroupLayout], num_worlds: int, slots: int) -> int:
+        """How much memory a store takes (what acting keeps in it beside the rest is not counted)."""
+        return slots * sum(place.bytes for place in places(layouts, num_worlds))
 
     def named_buffers(self) -> dict[str, Buffer]:
         return self._buffers

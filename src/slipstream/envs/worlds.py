@@ -185,6 +185,10 @@ class Worlds:
         """A store that `observe_into` and `step_into` can write."""
         return Store(self.types, self.engine.layouts, self.num_worlds, slots)
 
+    def store_bytes(self, slots: int) -> int:
+        """How much memory `new_store` would take."""
+        return Store.bytes_needed(self.engine.layouts, self.num_worlds, slots)
+
     def observe_into(self, store: Store, slot: int) -> None:
         """Write what an action is chosen from now into a slot: observations, who is active, masks."""
         self.engine.observe(store, slot)
@@ -335,5 +339,5 @@ def _check_first_world(first_world: int, num_worlds: int, env: Env) -> None:
     if last > 2**32:
         raise ValueError(
             f"World {first_world + num_worlds - 1} has agents beyond the number 2^32, from which on random numbers "
-            "would repeat: take a lower first_world."
+            "would repeat: take fewer worlds, or a lower first_world."
         )

@@ -55,7 +55,9 @@ class FusedTrainer:
         self.ages = dict.fromkeys(self.states, 0)
         """How many steps each policy has learned from, in all its runs."""
         # Learning lays out what it has seen once more, and shuffles that.
-        self.worlds.require_room(driver.rollout_length + 1, copies=LEARNING_COPIES)
+        needed = int(LEARNING_COPIES * self.worlds.store_bytes(driver.rollout_length + 1))
+        what = f"Learning from {driver.rollout_length} steps of {driver.num_worlds:,} worlds"
+        require_memory([needed], what, "take fewer worlds or shorter rollouts", self.worlds.backend)
         self.store = self.worlds.new_store(driver.rollout_length + 1)
         self.memory = self.policies.new_memory(driver.num_worlds)
         self.store.kept = self.policies.room_to_keep(actors, self.store.views, self.memory, driver.rollout_length)
