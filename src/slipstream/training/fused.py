@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from slipstream.algos.algo import WholeRollout
+from slipstream.capacity import require_memory
 from slipstream.envs.registry import AnyEnv, make
 from slipstream.envs.statistics import EpisodeTotals
 from slipstream.runs.checkpoint import Checkpoint
