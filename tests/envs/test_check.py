@@ -6,7 +6,7 @@ from functools import partial
 
 import drjit as dr
 import pytest
-from broken_worlds import FOUND_BY
+from broken_worlds import FOUND_BY, NobodyPlays
 from small_worlds import Drift, Leaving, Masked, Position
 
 from slipstream.envs import Group
@@ -160,6 +160,24 @@ def test_a_world_that_always_starts_alike_on_purpose_passes_with_a_note():
     assert result.passed and "starts alike" in result.note
 
 
+class HalfPlay(Leaving):
+    """Nobody watches."""
+
+    def reset(self, rng):
+        state = super().reset(rng)
+        state.alive["watcher"] = False
+        return state
+
+
+def test_a_group_that_never_plays_is_noted_and_a_world_where_nobody_does_fails():
+    name = "agents play"
+    result = _run(name, PROPERTIES[name], Subject(HalfPlay, 4, 10, 0, "llvm"))
+    assert result.passed and result.note == "no agent of watcher was in the game in 10 steps of 4 worlds"
+    (problem,) = _run(name, PROPERTIES[name], Subject(NobodyPlays, 4, 10, 0, "llvm")).problems
+    assert (problem.field, problem.expected) == ("active", "an agent that is in the game")
+    assert "none in 10 steps of 4 worlds" in problem.got
+
+
 def test_a_world_that_cannot_be_built_is_not_tested_further():
     broken = next(env for env, name in FOUND_BY.items() if name == "builds")
     assert [r.name for r in check(broken, num_worlds=2, num_steps=2)] == ["builds"]
@@ -169,12 +187,3 @@ def test_a_world_that_cannot_be_built_is_not_tested_further():
 def test_too_little_to_check_with_is_refused(worlds, steps):
     with pytest.raises(ValueError, match="must be at least 2"):
         check(Drift, num_worlds=worlds, num_steps=steps)
-
-
-def test_a_world_in_which_nobody_ever_plays_is_found():
-    class Empty(Drift):
-        def active(self, state):
-            return state.x > 1e9
-
-    (found,) = [r for r in check(Empty, num_worlds=2, num_steps=3) if r.name == "somebody plays"]
-    assert not found.passed and found.problems[0].got == "never one"

@@ -5,7 +5,7 @@ import pytest
 from small_worlds import Drift, Fragile
 
 from slipstream.envs import Worlds, make
-from slipstream.envs.worlds import staggered_steps
+from slipstream.envs.clock import staggered_steps
 
 every_backend = pytest.mark.parametrize("backend", ["llvm", "scalar"])
 

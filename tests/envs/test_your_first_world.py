@@ -6,8 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import slipstream
 from slipstream.envs import make
 from slipstream.envs.check import check
+from slipstream.envs.registry import env_class
 
 PAGE = Path(__file__).parents[2] / "docs" / "your-first-world.md"
 
@@ -43,3 +45,10 @@ def test_episodes_end_and_are_reported(name):
     statistics = worlds.episode_statistics
     assert statistics.episodes >= 300
     assert 0 < statistics.report["caught"] <= 12
+
+
+def test_what_is_shown_from_python_works(name):
+    _, shown = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    names = {"slipstream": slipstream, "Meadow": env_class(name)}
+    exec(shown, names)
+    assert names["worlds"].episode_statistics.episodes >= 512

@@ -26,6 +26,7 @@ from slipstream.envs.frames import (
 )
 from slipstream.envs.parity import Parity
 from slipstream.envs.registry import AnyEnv, env_class, make_env
+from slipstream.envs.watched import Watched
 from slipstream.envs.worlds import Worlds
 from slipstream.spaces import Box
 
@@ -186,7 +187,7 @@ def _break_worlds(worlds: Worlds, which: np.ndarray) -> None:
 def stays_finite(subject: Subject, notes: list[str]) -> Iterator[Finding]:
     """Random actions never lead to a state, an observation or a reward that is infinite or undefined."""
     worlds = subject.worlds()
-    watched = _Watched(subject.make_env())
+    watched = Watched(subject.make_env())
     plain = Worlds(watched, min(PLAIN_WORLDS, subject.num_worlds), subject.seed, "scalar")
     for step in range(1, subject.num_steps + 1):
         yield from _not_finite(take_step(worlds, worlds.sample_actions()), worlds.num_worlds, step)
@@ -246,22 +247,27 @@ def _nothing_allowed(worlds: Worlds, frame: Frame, step: int) -> Iterator[Findin
 
 
 def somebody_plays(subject: Subject, notes: list[str]) -> Iterator[Finding]:
-    """Every group has an agent in the game at some time."""
+    """Agents are in the game at some time: those that never are have nothing to learn from."""
     worlds = subject.worlds()
-    played = {name: bool(np.asarray(flags).any()) for name, flags in worlds.active().items()}
+    seen = {name: bool(np.asarray(flags).any()) for name, flags in worlds.active().items()}
+    if not seen:
+        return  # the world does not say: everybody plays all the time
     for _ in range(subject.num_steps):
-        if all(played.values()):
-            return
         frame = take_step(worlds, worlds.sample_actions())
-        played = {name: seen or bool(frame[f"active/{name}"].any()) for name, seen in played.items()}
-    for name, seen in played.items():
-        if not seen:
-            yield Finding(None, None, f"active/{name}", "an agent in the game at some time", "never one")
+        seen = {name: before or bool(frame[f"active/{name}"].any()) for name, before in seen.items()}
+    never = [name for name, active in seen.items() if not active]
+    so_far = f"in {subject.num_steps} steps of {subject.num_worlds} worlds"
+    if len(never) == len(seen):
+        yield Finding(
+            None, None, "active", "an agent that is in the game", f"none {so_far}: nobody would learn anything"
+        )
+    elif never:
+        notes.append(f"no agent of {', '.join(never)} was in the game {so_far}")
 
 
 def begins_anew(subject: Subject, notes: list[str]) -> Iterator[Finding]:
     """If starts are random at all, they differ from world to world and from episode to episode."""
-    watched = _Watched(subject.make_env())
+    watched = Watched(subject.make_env())
     worlds = Worlds(watched, subject.num_worlds, subject.seed, subject.backend)
     starts = []
     for _ in range(EPISODES):
@@ -317,40 +323,7 @@ PROPERTIES: dict[str, Callable[[Subject, list[str]], Iterator[Finding]]] = {
     "worlds are independent": is_independent,
     "finite": stays_finite,
     "spaces": fits_spaces,
-    "somebody plays": somebody_plays,
+    "agents play": somebody_plays,
     "resets differ": begins_anew,
     "extreme actions": survives_extremes,
 }
-
-
-class _Watched(Env):
-    """A world that remembers the rewards its rules gave, and whether a reset asked for random numbers."""
-
-    def __init__(self, env: Env):
-        self._env = env
-        self.groups, self.max_steps = env.groups, env.max_steps
-        self.active, self.action_mask, self.report = env.active, env.action_mask, env.report
-        self.next_episode, self.tables = env.next_episode, env.tables
-        self.rewards: list[dict[str, Any]] = []
-        self.drew = False
-
-    def reset(self, rng: Any) -> Any:
-        watched: Any = _WatchedRng(rng, self)
-        return self._env.reset(watched)
-
-    def step(self, state: Any, action: Any, rng: Any) -> tuple[Any, Any, Any]:
-        state, reward, terminated = self._env.step(state, action, rng)
-        self.rewards.append(dict(reward) if isinstance(reward, dict) else {self.groups[0].name: reward})
-        return state, reward, terminated
-
-    def observe(self, state: Any) -> Any:
-        return self._env.observe(state)
-
-
-class _WatchedRng:
-    def __init__(self, rng: Any, watched: _Watched):
-        self._rng, self._watched = rng, watched
-
-    def __getattr__(self, name: str) -> Any:
-        self._watched.drew = True
-        return getattr(self._rng, name)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import drjit as dr
+import numpy as np
 
 from slipstream.arrays import ArrayTypes
 
@@ -93,3 +94,18 @@ def clock_type(types: ArrayTypes, number: Number) -> Any:
 def is_total(name: str) -> bool:
     """Whether a quantity, named as in `Clock.flat`, is a sum over all episodes that have ended."""
     return FIELDS[name.partition("/")[0]].total
+
+
+GOLDEN = 0x9E3779B9
+"""The golden ratio's fraction of 2^32."""
+
+
+def staggered_steps(first_world: int, num_worlds: int, max_steps: int) -> np.ndarray:
+    """Where in its time limit each world begins, `[worlds]`, whole numbers below `max_steps`.
+
+    The multiples of the golden ratio fill an interval evenly, from wherever and however many of them are taken: the
+    place of a world depends on its number alone, and those of any part of the worlds are spread as evenly as all.
+    """
+    numbers = np.arange(first_world, first_world + num_worlds, dtype=np.uint64)
+    fraction = (numbers * np.uint64(GOLDEN)) & np.uint64(0xFFFFFFFF)
+    return (fraction * np.uint64(max_steps) >> np.uint64(32)).astype(np.int32)

@@ -11,7 +11,7 @@ import numpy as np
 
 from slipstream.arrays import array_types
 from slipstream.envs.actions import check_action, sample_action
-from slipstream.envs.clock import is_total
+from slipstream.envs.clock import is_total, staggered_steps
 from slipstream.envs.compiled import CompiledWorlds
 from slipstream.envs.engine import Engine
 from slipstream.envs.env import STEP_FIELD, Env, Group
@@ -299,21 +299,6 @@ class Worlds:
         if set(actions) != set(names):
             raise ValueError(f"Actions must be given for the groups {names}, got {sorted(actions)}.")
         return {g.name: check_action(g, actions[g.name], self.lanes(g.name)) for g in self.groups}
-
-
-GOLDEN = 0x9E3779B9
-"""The golden ratio's fraction of 2^32."""
-
-
-def staggered_steps(first_world: int, num_worlds: int, max_steps: int) -> np.ndarray:
-    """Where in its time limit each world begins, `[worlds]`, whole numbers below `max_steps`.
-
-    The multiples of the golden ratio fill an interval evenly, from wherever and however many of them are taken: the
-    place of a world depends on its number alone, and those of any part of the worlds are spread as evenly as all.
-    """
-    numbers = np.arange(first_world, first_world + num_worlds, dtype=np.uint64)
-    fraction = (numbers * np.uint64(GOLDEN)) & np.uint64(0xFFFFFFFF)
-    return (fraction * np.uint64(max_steps) >> np.uint64(32)).astype(np.int32)
 
 
 def _check_groups(env: Env) -> None:
