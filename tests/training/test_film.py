@@ -110,9 +110,10 @@ def test_every_frame_of_a_gif_is_seen_equally_long(tmp_path):
     assert [f.name for f in (tmp_path / "new").iterdir()] == ["film.gif"]
 
 
+@pytest.mark.filterwarnings("ignore:os.fork")  # reading it needs a process too
 def test_an_mp4_runs_as_fast_as_the_world(tmp_path):
     imageio = pytest.importorskip("imageio.v2")
-    write_film(make_film(Walk(), walk(41), 50, 22), tmp_path / "film.mp4")
+    write_film(make_film(Walk(), walk(41), 51, 23), tmp_path / "film.mp4")
     with imageio.get_reader(tmp_path / "film.mp4") as reader:
         found = reader.get_meta_data()
         assert found["fps"] == 25 and found["size"] == (50, 22)
@@ -158,6 +159,16 @@ def test_what_cannot_be_filmed_is_refused_before_it_is_played(monkeypatch):
     with pytest.raises(FilmError, match=r"pip install slipstream-rl\[video\]"):
         refuse_impossible(Walk(), Path("film.mp4"))
     refuse_impossible(Walk(), Path("film.gif"))
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path):
+    (tmp_path / "taken").touch()
+    with pytest.raises(FilmError, match=r"Could not write .*taken/film.gif: .*(exists|directory)"):
+        refuse_impossible(Walk(), tmp_path / "taken" / "film.gif")
+    (tmp_path / "film.gif").mkdir()
+    with pytest.raises(FilmError, match=r"Could not write .*film.gif: .*directory"):
+        write_film(make_film(Walk(), walk(3), 32, 32), tmp_path / "film.gif")
+    assert sorted(f.name for f in tmp_path.iterdir()) == ["film.gif", "taken"]
 
 
 def test_a_renderer_that_does_not_start_names_the_command_that_installs_one(monkeypatch):

@@ -6,7 +6,8 @@ import importlib.util
 import os
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,8 @@ def refuse_impossible(env: Env, file: Path) -> None:
         raise FilmError(f"A film is a .gif or an .mp4 file, not {file.name!r}.")
     if file.suffix == ".mp4" and importlib.util.find_spec("imageio_ffmpeg") is None:
         raise FilmError("MP4 needs an encoder: pip install slipstream-rl[video] (or write a .gif).")
+    with _naming(file):
+        file.parent.mkdir(parents=True, exist_ok=True)
     if _draws_itself(env):
         return
     if not hasattr(env, "model"):
@@ -43,6 +46,15 @@ def refuse_impossible(env: Env, file: Path) -> None:
     from slipstream.training.robot_film import start_renderer
 
     start_renderer()
+
+
+@contextmanager
+def _naming(file: Path) -> Iterator[None]:
+    """Say which file could not be written."""
+    try:
+        yield
+    except OSError as error:
+        raise FilmError(f"Could not write {file}: {error.strerror or error}.") from error
 
 
 def _draws_itself(env: Env) -> bool:
@@ -110,14 +122,15 @@ def write_film(film: Film, file: Path, show: Callable[[range], Iterable[int]] = 
         file: where to.
         show: is given the numbers of the frames and returns them one by one, such as a progress bar.
     """
-    file.parent.mkdir(parents=True, exist_ok=True)
     unfinished = file.with_name(f".{file.stem}-unfinished{file.suffix}")
     write = _write_gif if file.suffix == ".gif" else _write_mp4
-    try:
-        write(film, unfinished, show)
-        os.replace(unfinished, file)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    with _naming(file):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            write(film, unfinished, show)
+            os.replace(unfinished, file)
+        finally:
+            unfinished.unlink(missing_ok=True)
 
 
 def _write_gif(film: Film, file: Path, show: Callable[[range], Iterable[int]]) -> None:
@@ -142,4 +155,6 @@ def _write_mp4(film: Film, file: Path, show: Callable[[range], Iterable[int]]) -
         encoder: Any = imageio.get_writer(str(file), fps=1000.0 / film.frame_time, macro_block_size=2)
         with encoder as writer:
             for number in show(range(len(film))):
-                writer.append_data(film.frame(number))
+                frame = film.frame(number)
+                height, width = (2 * (size // 2) for size in frame.shape[:2])  # the format has no odd ones
+                writer.append_data(frame[:height, :width])
