@@ -52,6 +52,8 @@ def with_changes(state: Fields, changes: Mapping[str, Any], leaves: Sequence[Lea
             raise ValueError(f"Unknown state field {name!r}; the fields are {', '.join(state)}.")
         given, old = np.asarray(value), state[name]
         shapes = [old.shape, (num_worlds, old.size // num_worlds)] if name in of_agents else [old.shape]
+        if old.shape[0] == 1:
+            shapes.append(old.shape[1:])  # a single component may be given without its axis
         if given.shape not in shapes:
             raise ValueError(f"State field {name!r} must have shape {list(old.shape)}, got {list(given.shape)}.")
         if given.dtype.kind not in "biuf":

@@ -24,6 +24,7 @@ from typing import Any
 import drjit as dr
 import numpy as np
 
+from slipstream.arrays import __file__ as arrays_file
 from slipstream.arrays import noting_foreign_arrays
 from slipstream.envs.env import Env
 
@@ -111,7 +112,8 @@ def rehearse(env: Env, trace: Callable[[], Any]) -> None:
     found: list[str] = []
 
     def note() -> None:
-        if _traced.get():  # another thread may do as it likes
+        # Another thread may do as it likes, and so may our own code, which knows what it does.
+        if _traced.get() and not _is_ours(_frames()):
             found.append(_place_in_rules(_frames(), env) or "The rules")
 
     try:
@@ -144,6 +146,14 @@ def plain(value: Any, what: str) -> Any:
 
 
 # Where in the user's code we are.
+
+
+def _is_ours(frames: list[FrameType]) -> bool:
+    """Whether the innermost code, but for what listens and for libraries, is of this package."""
+    listening = (__file__, arrays_file)
+    files = [f.f_code.co_filename for f in frames]
+    inner = [f for f in files if f not in listening and "site-packages" not in f]
+    return bool(inner) and inner[-1].startswith(PACKAGE + os.sep)
 
 
 def _frames() -> list[FrameType]:
