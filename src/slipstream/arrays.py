@@ -253,11 +253,16 @@ def noting_foreign_arrays(note: Callable[[], None]) -> Iterator[None]:
         return
     callback_type = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p)
 
+    last = b""
+
     def listen(level: int, message: bytes) -> None:
-        if message.startswith(b"jit_var_set_callback("):  # called when that memory may be given back
+        nonlocal last
+        # A new variable with data that is there already, and somebody to be told when it is no longer needed.
+        if message.startswith(b"jit_var_set_callback(") and b" = data(" in last:
             note()
         elif level <= dr.LogLevel.Warn.value:
             print(message.decode(), file=sys.stderr)
+        last = message
 
     (set_callback,) = functions
     set_callback.argtypes, set_callback.restype = [ctypes.c_int, callback_type], None

@@ -17,7 +17,8 @@ from slipstream.arrays import array_types
 from slipstream.cli.main import main
 from slipstream.envs import Float, Group, Worlds
 from slipstream.envs.check import check
-from slipstream.envs.rules import RulesError
+from slipstream.envs.registry import make_env
+from slipstream.envs.rules import RulesError, numpy_in_reach
 from slipstream.spaces import Box, Discrete
 
 every_backend = pytest.mark.parametrize("backend", ["llvm", "scalar"])
@@ -204,6 +205,12 @@ class Scalars(Drift):
 
 def test_numbers_of_numpy_are_numbers():
     assert [p for r in check(Scalars, num_worlds=3, num_steps=5) for p in r.problems] == []
+
+
+def test_only_worlds_in_reach_of_numpy_are_traced_twice():
+    assert numpy_in_reach(Scalars()) and numpy_in_reach(untraceable_worlds.If())
+    assert not numpy_in_reach(make_env("humanoid-flagrun-harder-terrain"))  # it has arrays, but it is one of ours
+    assert not numpy_in_reach(Drift())
 
 
 def test_arrays_convert_as_ever_outside_of_rules():

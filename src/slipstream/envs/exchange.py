@@ -22,8 +22,8 @@ def join_fields(leaves: Sequence[Leaf], arrays: Sequence[np.ndarray], num_worlds
 
 def _join(parts: list[tuple[Leaf, np.ndarray]], num_worlds: int) -> np.ndarray:
     first, array = parts[0]
-    if first.group is None:
-        return array if first.number is None else np.stack([a for _, a in parts])
+    if first.group is None:  # (the only component of a tuple is not told from a quantity of its own)
+        return array if len(parts) == 1 else np.stack([a for _, a in parts])
     blocks = [array.reshape(num_worlds, -1) for _, array in parts]
     return np.concatenate(blocks, axis=1).reshape(-1)
 
@@ -35,7 +35,7 @@ def split_fields(leaves: Sequence[Leaf], state: Fields, num_worlds: int, sizes: 
         joined, start = state[leaf.field], position.get(leaf.field, 0)
         if leaf.group is None:
             end = start + 1
-            arrays.append(joined if leaf.number is None else joined[start])
+            arrays.append(joined if joined.ndim == 1 else joined[start])
         else:
             end = start + sizes[leaf.group]
             arrays.append(joined.reshape(num_worlds, -1)[:, start:end].reshape(-1))

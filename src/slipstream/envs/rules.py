@@ -128,7 +128,7 @@ def rehearse(env: Env, trace: Callable[[], Any]) -> None:
 
 def numpy_in_reach(env: Env) -> bool:
     """Whether a world that is not one of ours could use NumPy in its rules: its module does, or it has arrays."""
-    classes = [c for c in type(env).__mro__ if not c.__module__.startswith("slipstream.") and c is not object]
+    classes = [c for c in type(env).__mro__ if issubclass(c, Env) and not c.__module__.startswith("slipstream.")]
     names = [vars(sys.modules[c.__module__]) for c in classes if c.__module__ in sys.modules]
     values = [v for scope in (*names, *map(vars, classes), vars(env) if classes else {}) for v in scope.values()]
     return any(isinstance(v, np.ndarray) or getattr(v, "__name__", "").split(".")[0] == "numpy" for v in values)

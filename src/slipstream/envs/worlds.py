@@ -72,6 +72,8 @@ class Worlds:
         if not isinstance(num_worlds, int) or isinstance(num_worlds, bool) or num_worlds < 1:
             raise ValueError(f"num_worlds must be a positive whole number, got {num_worlds!r}.")
         _check_first_world(first_world, num_worlds, env)
+        if stagger and env.max_steps is None:
+            raise ValueError(f"stagger needs a time limit, and {type(env).__name__} has none (max_steps).")
         self.env, self.num_worlds, self.seed, self.first_world = env, num_worlds, _whole_seed(seed), first_world
         self.types = array_types(backend)
         self.backend = self.types.backend
@@ -82,9 +84,7 @@ class Worlds:
 
     def _begin_history(self) -> None:
         self._samples = 0
-        if self.stagger:
-            if self.env.max_steps is None:
-                raise ValueError(f"stagger needs a time limit, and {type(self.env).__name__} has none (max_steps).")
+        if self.stagger and self.env.max_steps is not None:
             self.engine.set_clock({STEP_FIELD: staggered_steps(self.first_world, self.num_worlds, self.env.max_steps)})
 
     def __repr__(self) -> str:
