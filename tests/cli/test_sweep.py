@@ -54,7 +54,7 @@ def test_a_member_that_fails_is_reported_and_the_others_finish(capsys, tmp_path)
     sweep += ["--run", str(folder), "--over", "ending=error,death,good"]
     assert main(sweep) == 1
     shown = capsys.readouterr()
-    assert "ending=error/seed0 failed: RuntimeError: the rules are broken (all it said: " in shown.out
+    assert "ending=error/seed0 failed: " in shown.out and "RuntimeError: the rules are broken" in shown.out
     assert "ending=death/seed0 failed: ended by SIGKILL\n" in shown.out
     assert "Try again what failed with: slipstream sweep" in shown.out
     config = folder / "ending=good" / "seed0" / "config.json"
@@ -63,9 +63,8 @@ def test_a_member_that_fails_is_reported_and_the_others_finish(capsys, tmp_path)
 
     assert main([*sweep[:-1], "ending=error,good", "--quiet"]) == 1
     shown = capsys.readouterr()
-    assert shown.out == "" and shown.err.startswith(
-        "slipstream sweep: ending=error/seed0 failed: RuntimeError: the rules "
-    )
+    assert shown.out == "" and shown.err.startswith("slipstream sweep: ending=error/seed0 failed: ")
+    assert "RuntimeError: the rules are broken" in shown.err
     assert shown.err.count("\n") == 1
 
     # Without those that fail there is nothing left to do.
