@@ -1,0 +1,1 @@
+"""What has been gone through, remembered for learning from it again and again."""
