@@ -6,7 +6,7 @@ import importlib
 import inspect
 from typing import Any
 
-from slipstream.envs.registry import module_in_file
+from slipstream.names import module_in_file
 from slipstream.nets.agent import NetworkMaker
 from slipstream.nets.per_lane import network_of
 
