@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from slipstream.training.config import TrainConfig
+from slipstream.training.config import FusedConfig, TrainConfig
 
 Cells = list[tuple[str, str]]
 
@@ -23,8 +23,8 @@ class Display:
     def __init__(self, config: TrainConfig, quiet: bool = False, console: Console | None = None):
         self.console = console or Console(stderr=True)
         self.config, self.quiet = config, quiet
-        self._by_steps = config.iterations is not None
-        total = (config.iterations or 0) * config.driver.steps_per_iteration or config.total_seconds
+        self._by_steps = config.budget is not None
+        total = config.budget or config.total_seconds
         self._live: Live | None = None
         self._bar = Progress(
             TextColumn("{task.description}"),
@@ -90,15 +90,11 @@ class Display:
 
 def rounding(config: TrainConfig) -> str | None:
     """What to say when the steps that were asked for are not a whole number of iterations."""
-    if config.total_steps is None or config.iterations is None:
+    steps, driver = config.budget, config.driver
+    if steps is None or steps == config.total_steps or not isinstance(driver, FusedConfig):
         return None
-    size = config.driver.steps_per_iteration
-    if config.total_steps % size == 0:
-        return None
-    return (
-        f"{config.total_steps:,} steps are rounded up to {config.iterations * size:,}: "
-        f"{config.iterations} iterations of {size:,}."
-    )
+    size = driver.steps_per_iteration
+    return f"{config.total_steps:,} steps are rounded up to {steps:,}: {steps // size} iterations of {size:,}."
 
 
 def plain_line(row: Mapping[str, float]) -> str:

@@ -114,10 +114,9 @@ class FusedTrainer:
 
     def _elapsed(self) -> dict[str, float]:
         """How much of its schedules each policy has behind it: a matter of its own age, wherever it grew up."""
-        iterations = self.config.iterations
-        if iterations is None:
+        total = self.config.budget
+        if total is None:
             return dict.fromkeys(self.ages, 0.0)
-        total = iterations * self.config.driver.steps_per_iteration
         return {name: min(age / total, 1.0) for name, age in self.ages.items()}
 
     # What the loop reports. Asking changes nothing.
@@ -125,6 +124,10 @@ class FusedTrainer:
     def totals(self) -> EpisodeTotals:
         """Of all episodes so far."""
         return self.worlds.episode_totals()
+
+    def figures(self) -> dict[str, float]:
+        """Everything that a report should have is in there already."""
+        return {}
 
     def seconds_spent(self) -> dict[str, float]:
         """Where the time has gone so far in this process."""
