@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from slipstream.training.pipeline.blocks import Block
+from slipstream.training.pipeline.simulators import ODDITIES
 
 COUNTERS = ("steps", "episodes", "lengths", "version")
 """Whole numbers that a process counts: steps, ended episodes and their lengths, and which version of the weights it
@@ -30,9 +31,9 @@ class Status:
         self.block = block
 
     @staticmethod
-    def of(workers: int, oddities: tuple[str, ...] = ()) -> Status:
+    def of(workers: int) -> Status:
         whole = {name: ((workers,), np.int64) for name in (*COUNTERS, *ORDERS)}
-        odd = {f"oddities/{name}": ((workers,), np.int64) for name in oddities}
+        odd = {f"oddities/{name}": ((workers,), np.int64) for name in ODDITIES}
         block = Block(whole | odd | {name: ((workers,), np.float64) for name in SUMS})
         block["allowance"][:] = UNLIMITED
         return Status(block)

@@ -85,7 +85,7 @@ class PipelineTrainer:
         self._compiled: Callable[..., Any] | None = None
         self.weights = Weights.like(self._actor_arrays())
         self._has_evaluator = self.driver.evaluator_share > 0
-        self.status = Status.of(self.samplers + self._has_evaluator, ODDITIES)
+        self.status = Status.of(self.samplers + self._has_evaluator)
         episodes = config.evaluate_episodes
         found = {RETURNS: np.zeros(episodes), LENGTHS: np.zeros(episodes, np.int64)}
         self.judged = Weights.like({**self._actor_arrays(), **found})
