@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -17,14 +18,10 @@ from gymnasium import spaces
 class Recorded(gymnasium.Env):
     """Shows random numbers, ends in either way at random, and writes down every step in a file of its own."""
 
-    made = 0
-
     def __init__(self, folder: str = ""):
         self.observation_space = spaces.Box(-np.inf, np.inf, (3,), np.float32)
         self.action_space = spaces.Box(-2.0, 2.0, (2,), np.float32)
-        type(self).made += 1
-        path = Path(folder, f"{os.getpid()}-{self.made}.jsonl")
-        self.file = path.open("w", buffering=1) if folder else None  # noqa: SIM115 (it is kept as long as this)
+        self.file = os.fdopen(tempfile.mkstemp(".jsonl", dir=folder)[0], "w", buffering=1) if folder else None
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
