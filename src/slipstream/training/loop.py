@@ -26,7 +26,7 @@ class Trainer(Protocol):
 
     @property
     def step(self) -> int:
-        """Steps of all worlds together."""
+        """Steps of all worlds together; it changes while the trainer iterates, and at no other time."""
         ...
 
     @property

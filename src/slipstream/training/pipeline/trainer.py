@@ -90,7 +90,7 @@ class PipelineTrainer:
         found = {RETURNS: np.zeros(episodes), LENGTHS: np.zeros(episodes, np.int64)}
         self.judged = Weights.like({**self._actor_arrays(), **found})
         self.workers: Workers | None = None
-        self.iteration = self.updates = 0
+        self.iteration = self.updates = self.step = 0
         self._steps_before = 0
         """Steps of earlier processes."""
         self._age_before = 0
@@ -204,8 +204,8 @@ class PipelineTrainer:
     # Learning.
 
     @property
-    def step(self) -> int:
-        """Steps of all environments together."""
+    def samples(self) -> int:
+        """Steps of all environments together, right now; `step` is how many it were at the last iteration."""
         return self._steps_before + int(self.status["steps"][: self.samplers].sum())
 
     @property
@@ -226,9 +226,10 @@ class PipelineTrainer:
         if self._compiled is None:
             self._compile()  # while samplers fill the first batch
         began = time.perf_counter()
-        while not self.feed.ready(self.step, self.updates):
+        while not self.feed.ready(self.samples, self.updates):
             if time.perf_counter() - began > LOOK:
                 self._spent["waiting"] += time.perf_counter() - began
+                self.step = self.samples
                 return {}
             time.sleep(PAUSE)
         waited = time.perf_counter()
@@ -238,11 +239,12 @@ class PipelineTrainer:
         self.state, metrics = self._compiled(self.state, batch, self._elapsed(), self.key, np.uint32(self.iteration))
         self.iteration += 1
         self.updates += self.feed.updates
-        if self.feed.ready(self.step, self.updates):
+        if self.feed.ready(self.samples, self.updates):
             self.feed.fetch()  # the next batch, while this one is computed
         jax.block_until_ready((self.state, metrics))
         updated = time.perf_counter()
         self._publish()
+        self.step = self.samples
         self._spent["waiting"] += waited - began
         self._spent["gathering"] += gathered - waited
         self._spent["update"] += updated - gathered
@@ -328,7 +330,7 @@ class PipelineTrainer:
         return {
             "at": time.perf_counter(),
             "updates": self.updates,
-            "samples": self.step,
+            "samples": self.samples,
             **{f"cpu/{name}": use[0] for name, use in found.items() if use is not None},
             **{f"memory/{name}": use[1] / 2**20 for name, use in found.items() if use is not None},
         }
@@ -359,7 +361,7 @@ class PipelineTrainer:
         facts = checkpoint.facts
         try:
             self.iteration, self.updates, self._born = (facts[name] for name in ("iteration", "updates", "born"))
-            self._steps_before = checkpoint.step
+            self._steps_before = self.step = checkpoint.step
             self._age_before -= checkpoint.step
             if isinstance(self.feed, ReplayFeed) and REPLAY in checkpoint.parts:
                 self.feed.ring.restore(checkpoint.open_part(REPLAY))
