@@ -16,7 +16,7 @@ from slipstream.training.config_json import changed, field_names, make_settings
 from slipstream.training.pipeline.agent import agent_group
 from slipstream.training.pipeline.simulators import simulator_options, simulator_spaces
 from slipstream.training.policies import check_policies
-from slipstream.training.presets import PRESETS, preset
+from slipstream.training.presets import DEFAULT, GYMNASIUM, PRESETS, preset
 
 EVALUATED_EPISODES = 20
 """Of an evaluation in an environment of Gymnasium: one at a time, they take longer than compiled worlds."""
@@ -47,11 +47,12 @@ def default_config(
     gymnasium = is_gymnasium(env)
     name = gymnasium_name(env) if gymnasium else env_name(env)
     env = name if gymnasium else env
-    base = preset(name)
     if algo is None:
-        algo = base.algo if name in PRESETS or not gymnasium else suitable_algorithm(name, env_options or {})
+        known = name in PRESETS or not gymnasium
+        algo = preset(name).algo if known else suitable_algorithm(name, env_options or {})
     if algo not in ALGORITHMS:
         raise ValueError(f"Unknown algorithm {algo!r}: {nearest_names(algo, list(ALGORITHMS))}")
+    base = preset(name, algo, GYMNASIUM if gymnasium else DEFAULT)
     options = {**base.env_options, **(env_options or {})}
     driver = (
         PipelineConfig(rollout_length=base.rollout_length)

@@ -11,6 +11,7 @@ from slipstream.algos.actor_critic import Kept
 from slipstream.algos.algo import Replay, Rollout
 from slipstream.capacity import require_memory
 from slipstream.replay.layout import RowLayout
+from slipstream.replay.rows import unpack
 from slipstream.training.pipeline.blocks import Block
 from slipstream.training.pipeline.ring import Ring
 from slipstream.training.pipeline.rollouts import Rollouts
@@ -65,7 +66,7 @@ class ReplayFeed:
         """
         size = experience.capacity * (4 * layout.width + layout.pixels)
         what = f"Remembering {experience.capacity:,} transitions"
-        require_memory([size], what, "choose a smaller --set capacity")
+        require_memory([size], what, "choose a smaller --set replay_size")
         self.experience, self.updates = experience, updates
         self.frames = updates * experience.batch
         self.ring = Ring(samplers, experience.capacity, layout.width, layout.pixels)
@@ -111,8 +112,6 @@ class ReplayFeed:
         return numbers.reshape(*shape, -1), None if pixels is None else pixels.reshape(*shape, -1)
 
     def learnable(self, batch: Any) -> Any:
-        from slipstream.replay.rows import unpack
-
         return unpack(self._layout, *batch)
 
     def figures(self) -> dict[str, float]:

@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from slipstream.algos.algo import Replay
+from slipstream.algos.algo import SURPRISE, Replay
 from slipstream.envs.statistics import EpisodeTotals
 from slipstream.replay.layout import RowLayout
 from slipstream.runs.checkpoint import Checkpoint
@@ -110,8 +110,8 @@ class PipelineTrainer:
             size, discrete = group.action.size, not isinstance(group.action, Box)
             steps = self.driver.rollout_length
             return RolloutFeed(group.observation.size, size, image, self.samplers, steps, self.lanes, discrete)
-        if experience.prioritised:
-            raise ValueError("Prioritised replay needs compiled worlds: in the pipeline, leave --set prioritised out.")
+        if experience.priority:
+            raise ValueError("Replay with priorities needs compiled worlds: leave --set priority out.")
         layout = RowLayout.of(group.observation, group.action, masked=False)
         updates = self.driver.updates_per_iteration or self._affordable_updates(experience.batch)
         return ReplayFeed(experience, layout, self.samplers, updates, self.config.seed)
@@ -253,7 +253,8 @@ class PipelineTrainer:
 
     def _learn(self, state: Any, batch: Any, elapsed: Any, key: jax.Array, iteration: Any) -> tuple[Any, Any]:
         key = jax.random.fold_in(key, iteration)
-        return self.algorithm.update(state, self.feed.learnable(batch), elapsed=elapsed, key=key)
+        state, metrics = self.algorithm.update(state, self.feed.learnable(batch), elapsed=elapsed, key=key)
+        return state, {name: value for name, value in metrics.items() if name != SURPRISE}
 
     def _compile(self) -> None:
         batch = self.feed.example()
@@ -344,7 +345,7 @@ class PipelineTrainer:
             "actor": named_arrays(self.actors),
             "learner": named_arrays({self.name: self.state}) | age,
         }
-        if isinstance(self.feed, ReplayFeed):
+        if isinstance(self.feed, ReplayFeed) and self.config.save_replay:
             parts[REPLAY] = self.feed.ring.save()
         started = self._born + sum(w.births for w in self.workers.all) if self.workers is not None else self._born
         facts = {
