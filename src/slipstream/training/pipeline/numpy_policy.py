@@ -22,6 +22,8 @@ ACTOR_CRITICS = ("ppo", "a2c")
 
 NORMALIZED_LIMIT = 10.0
 """As in nets/normalizer.py."""
+INITIAL_LOG_STD, LOWEST_LOG_STD, HIGHEST_LOG_STD = np.float32(-1.0), np.float32(-5.0), np.float32(1.0)
+"""As in nets/squashed.py."""
 NEVER = -1e9
 """Logit of a choice that is not allowed."""
 
@@ -48,6 +50,8 @@ def recipe_of(config: PolicyConfig, observation: Box, action: Space) -> dict[str
             "Policies with a memory cannot act in environments of Gymnasium: leave --set memory out, and stack frames "
             "(gymnasium.wrappers.FrameStackObservation) where the past matters."
         )
+    if config.algo == "dqn" and getattr(config.settings, "atoms", 0):
+        raise ValueError("A DQN with --set atoms needs JAX to act: leave atoms out in environments of Gymnasium.")
     return {
         "algo": config.algo,
         "activation": config.settings.activation,
@@ -189,7 +193,10 @@ def to_env(space: Space) -> Callable[[Array], Array]:
 def _head(algo: str, action: Space, arrays: Mapping[str, Array]) -> Head:
     if algo in ACTOR_CRITICS:
         return _gaussian(arrays["policy/log_std"]) if isinstance(action, Box) else _categorical(action.choices)
-    raise ValueError(f"Algorithm {algo!r} cannot act without JAX.")
+    untrained, noise = arrays["untrained"], arrays["noise"]
+    if isinstance(action, Box):
+        return _squashed(untrained) if algo == "sac" else _noisy(untrained, noise)
+    return _greedy(action.choices, untrained, noise)
 
 
 def _gaussian(log_std: Array) -> Head:
@@ -205,6 +212,64 @@ def _gaussian(log_std: Array) -> Head:
         return action, {"log_prob": (-0.5 * z * z - std - constant).sum(axis=0, dtype=np.float32)}
 
     return head
+
+
+def _squashed(untrained: Array) -> Head:
+    """SAC, as in nets/squashed.py."""
+
+    def head(outputs: Array, mask: Array | None, explore: bool, rng: np.random.Generator) -> tuple[Array, dict]:
+        components = len(outputs) // 2
+        if not explore:
+            return np.tanh(outputs[:components]), {}
+        if untrained:
+            return _anywhere(components, outputs.shape[1], rng), {}
+        std = np.exp(np.minimum(np.maximum(outputs[components:] + INITIAL_LOG_STD, LOWEST_LOG_STD), HIGHEST_LOG_STD))
+        std *= rng.standard_normal(std.shape, np.float32)
+        std += outputs[:components]
+        return np.tanh(std, std), {}
+
+    return head
+
+
+def _noisy(untrained: Array, noise: Array) -> Head:
+    """TD3 and DDPG."""
+
+    def head(outputs: Array, mask: Array | None, explore: bool, rng: np.random.Generator) -> tuple[Array, dict]:
+        if explore and untrained:
+            return _anywhere(*outputs.shape, rng), {}
+        action = np.tanh(outputs)
+        if explore:
+            action += noise * rng.standard_normal(action.shape, np.float32)
+            np.minimum(np.maximum(action, -1.0, out=action), 1.0, out=action)
+        return action, {}
+
+    return head
+
+
+def _greedy(choices: tuple[int, ...], untrained: Array, noise: Array) -> Head:
+    """DQN: the best of each choice, or with probability `noise` any that is allowed."""
+    ends = np.cumsum(choices)[:-1]
+
+    def head(outputs: Array, mask: Array | None, explore: bool, rng: np.random.Generator) -> tuple[Array, dict]:
+        # A dueling network has values of states after the advantages: they make no difference to what is best.
+        values = outputs[: sum(choices)]
+        allowed = values if mask is None else np.where(mask, values, np.float32(NEVER))
+        lanes = values.shape[1]
+        action = np.empty((len(choices), lanes), np.int32)
+        for i, part in enumerate(np.split(allowed, ends)):
+            action[i] = part.argmax(axis=0)
+        if explore:
+            at_random = rng.random(lanes) < (1.0 if untrained else noise)
+            for i, part in enumerate(np.split(allowed, ends)):
+                anything = inverse_cdf((part > NEVER).astype(np.float32), rng.random(lanes, np.float32))
+                action[i] = np.where(at_random, anything, action[i])
+        return action, {}
+
+    return head
+
+
+def _anywhere(components: int, lanes: int, rng: np.random.Generator) -> Array:
+    return rng.uniform(-1.0, 1.0, (components, lanes)).astype(np.float32)
 
 
 def _categorical(choices: tuple[int, ...]) -> Head:
