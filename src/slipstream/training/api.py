@@ -68,8 +68,7 @@ def train(
         raise ValueError("checkpoint and saved_source say how to resume: they need a run to resume.")
     config = with_changes(env, options) if isinstance(env, TrainConfig) else default_config(env, **options)
     config = with_opponents(from_anywhere(config))
-    named = isinstance(env, str | TrainConfig) or isinstance(config.driver, PipelineConfig)
-    world = config.env if named else env
+    world = config.env if isinstance(env, str | TrainConfig) or isinstance(config.driver, PipelineConfig) else env
     _check_backend(config)  # what keeps a backend from starting is said before anything else
     check_policies(groups_of(world, config), config.policies)
     algo = next(iter(config.policies.values())).algo

@@ -1,5 +1,6 @@
 """Whole runs: from `train` to what is left behind, also when somebody is killed."""
 
+import dataclasses
 import json
 import os
 import signal
@@ -12,11 +13,13 @@ import numpy as np
 import pytest
 
 from slipstream import load, train
+from slipstream.algos.settings import SACConfig
 from slipstream.runs.checkpoint import checkpoint_names, load_checkpoint
 from slipstream.runs.directory import RunDirectory
 from slipstream.runs.metrics import read_metrics
-from slipstream.training.config_json import to_json
+from slipstream.training.config_json import from_json, to_json
 from slipstream.training.health import TrainingFailed
+from slipstream.training.pipeline.trainer import PipelineTrainer
 
 SCRIPT = """
 import json, sys
@@ -144,3 +147,65 @@ def test_an_environment_that_fails_ends_the_run_with_its_error(run_config, tmp_p
         train(config, run=tmp_path / "run", quiet=True)
     log = (tmp_path / "run" / "log.txt").read_text()
     assert 'raise RuntimeError("the gripper is stuck")' in log and "failed at step" in log
+
+
+SAC = SACConfig(hidden=(8,), batch_size=16, warm_up=200, replay_size=5000, updates_per_step=1.0)
+
+
+@pytest.fixture
+def sac_config(run_config):
+    usual = {"env": "Recorded", "algo": "sac", "settings": SAC, "driver": {"updates_per_iteration": 4}}
+    return lambda **changes: run_config(**{**usual, **changes})
+
+
+def test_what_was_sampled_is_there_when_a_run_is_resumed(sac_config, tmp_path):
+    first = train(sac_config(total_steps=1500), run=tmp_path / "run", quiet=True)
+    run = RunDirectory.open(first.run)
+    saved = load_checkpoint(run)
+    rows = saved.part("replay")["rows"].copy()
+    assert len(rows) >= first.step - 100  # the others were in flight; some came while it was saved
+    trainer = PipelineTrainer(from_json(run.config()))
+    trainer.restore(saved, "it")
+    assert trainer.feed.ring.available == len(rows)
+    assert (trainer.step, trainer.iteration) == (saved.step, saved.facts["iteration"])
+    width = trainer.feed.ring.width
+    found = trainer.feed.ring.block["numbers"][:, : len(rows) // 2].reshape(-1, width)
+    assert {row.tobytes() for row in found} <= {row.tobytes() for row in rows}
+    second = train(resume=first.run, total_steps=first.step + 500, quiet=True)
+    assert second.finished
+
+
+def test_a_run_can_do_without_a_saved_replay(sac_config, tmp_path):
+    first = train(sac_config(total_steps=1500, save_replay=False), run=tmp_path / "run", quiet=True)
+    assert "replay" not in load_checkpoint(RunDirectory.open(first.run)).parts
+    assert train(resume=first.run, total_steps=first.step + 500, quiet=True).finished
+
+
+@pytest.mark.parametrize("bound", [0.05, 1.0])
+def test_there_are_never_more_updates_than_samples_allow(bound, sac_config, at_work):
+    settings = dataclasses.replace(SAC, updates_per_step=bound)
+    with at_work(sac_config(settings=settings)) as pipeline:
+        trainer = pipeline.trainer
+        for _ in range(60):
+            trainer.iterate()
+            assert trainer.updates <= bound * trainer.samples
+        assert trainer.updates > 0
+
+
+def test_samplers_wait_if_they_are_told_to(sac_config, at_work):
+    with at_work(sac_config(driver={"samples_per_update": 2.0, "updates_per_iteration": 4})) as pipeline:
+        trainer = pipeline.trainer
+        pipeline.until(lambda: trainer.updates >= 40)
+        for _ in range(3):
+            time.sleep(0.1)
+            assert trainer.samples <= 200 + 2.0 * (trainer.updates + 4) + 2 * 3 * 2  # a step of all that were on it
+            trainer.iterate()
+
+
+def test_random_steps_are_not_taken_without_end_before_the_first_update(sac_config, at_work):
+    with at_work(sac_config()) as pipeline:
+        trainer = pipeline.trainer
+        wait_until(lambda: trainer.samples >= 200)
+        time.sleep(0.3)
+        assert trainer.samples <= 200 + 2 * 3 * 3 * 2 + 6
+        pipeline.until(lambda: trainer.samples > 1000)

@@ -236,7 +236,7 @@ def _noisy(untrained: Array, noise: Array) -> Head:
 
     def head(outputs: Array, mask: Array | None, explore: bool, rng: np.random.Generator) -> tuple[Array, dict]:
         if explore and untrained:
-            return _anywhere(*outputs.shape, rng), {}
+            return _anywhere(len(outputs), outputs.shape[1], rng), {}
         action = np.tanh(outputs)
         if explore:
             action += noise * rng.standard_normal(action.shape, np.float32)

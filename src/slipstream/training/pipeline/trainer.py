@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -25,7 +26,7 @@ from slipstream.training.pipeline.evaluator import LENGTHS, RETURNS
 from slipstream.training.pipeline.feeds import Feed, ReplayFeed, RolloutFeed
 from slipstream.training.pipeline.numpy_policy import recipe_of
 from slipstream.training.pipeline.simulators import BAD_REWARD, NOT_FINITE, ODDITIES, OUTSIDE
-from slipstream.training.pipeline.status import Status
+from slipstream.training.pipeline.status import UNLIMITED, Status
 from slipstream.training.pipeline.weights import NONE, Weights
 from slipstream.training.pipeline.workers import Plan, Worker, Workers, usage
 from slipstream.training.policies import ByPolicy, Policies, committed
@@ -267,10 +268,21 @@ class PipelineTrainer:
 
     def _publish(self) -> None:
         self.weights.publish(self._actor_arrays(), self.iteration)
-        bound = self.driver.samples_per_update
-        if bound is not None and isinstance(self.feed, ReplayFeed):
-            ahead = self.feed.experience.warm_up + bound * (self.updates + self.feed.updates) - self._steps_before
-            self.status["allowance"][: self.samplers] = max(1, int(ahead / self.samplers))
+        if isinstance(self.feed, ReplayFeed):
+            self.status["allowance"][: self.samplers] = self._allowance(self.feed)
+
+    def _allowance(self, feed: ReplayFeed) -> int:
+        """How many steps each sampler may take in all."""
+        bound, warm_up = self.driver.samples_per_update, feed.experience.warm_up
+        if not self.updates:
+            # Random actions are only good to begin with; until the first update the learner compiles, and needs cores.
+            ahead = max(warm_up, feed.updates / feed.experience.updates_per_step)
+            ahead += 2 * feed.experience.n_step * self.lanes * self.samplers  # steps that are not transitions yet
+        elif bound is None:
+            return UNLIMITED
+        else:
+            ahead = warm_up + bound * (self.updates + feed.updates) - self._steps_before
+        return max(1, math.ceil(ahead / self.samplers))
 
     def _look_after_workers(self) -> None:
         now = time.perf_counter()
