@@ -11,7 +11,7 @@ from slipstream.envs.env import Env, Group
 from slipstream.envs.registry import AnyEnv, env_name, env_options, make_env, nearest_names
 from slipstream.names import is_gymnasium, object_name
 from slipstream.spaces import Box, Discrete
-from slipstream.training.config import FusedConfig, PipelineConfig, PolicyConfig, TrainConfig
+from slipstream.training.config import DRIVERS, FusedConfig, PipelineConfig, PolicyConfig, TrainConfig
 from slipstream.training.config_json import changed, field_names, make_settings
 from slipstream.training.pipeline.agent import agent_group
 from slipstream.training.pipeline.simulators import simulator_options, simulator_spaces
@@ -155,6 +155,12 @@ def _place_of(name: str, places: Mapping[str, list[str]], explicit: Mapping[str,
             f"{name!r} is ambiguous: it belongs to {' and to '.join(homes)}. Say which one is meant, with "
             f"settings={{{name!r}: ...}} (--set) or env_options={{{name!r}: ...}} (--option)."
         )
+    for kind, other in DRIVERS.items():
+        if name in field_names(other) and name not in places[DRIVER]:
+            raise ValueError(
+                f"{name!r} is a setting of the {kind} driver; this world runs in another one, whose settings are "
+                f"{', '.join(places[DRIVER])}."
+            )
     known = [n for names in places.values() for n in names]
     raise ValueError(f"Unknown setting {name!r}: {nearest_names(name, known)}")
 

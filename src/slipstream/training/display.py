@@ -16,6 +16,17 @@ from slipstream.training.config import FusedConfig, TrainConfig
 
 Cells = list[tuple[str, str]]
 
+PIPELINE = {
+    "updates_per_second": "updates/s",
+    "update_frames_per_second": "update frames/s",
+    "updates_per_sample": "updates/sample",
+    "policy_lag": "policy lag (updates)",
+    "replay_size": "replay",
+    "replay_age": "replay age (samples)",
+    "processes_replaced": "processes replaced",
+}
+"""What is shown of how the processes of the pipeline get along."""
+
 
 class Display:
     """A sink that shows rows of metrics, from before the first kernel is compiled."""
@@ -102,7 +113,10 @@ def plain_line(row: Mapping[str, float]) -> str:
     shown = [(n, v) for n, v in row.items() if n.startswith(("return/", "evaluation/")) and math.isfinite(v)]
     returns = " ".join(f"{n}={v:.2f}" for n, v in shown)
     split = " ".join(f"{n.partition('/')[2]} {100 * v:.0f}%" for n, v in row.items() if n.startswith("time/"))
-    return f"step {row['step']:,.0f}  {row['steps_per_second']:,.0f} steps/s  {returns}  ({split})"
+    speed = f"{row['steps_per_second']:,.0f} steps/s"
+    if "pipeline/updates_per_second" in row:
+        speed += f"  {row['pipeline/updates_per_second']:,.0f} updates/s"
+    return f"step {row['step']:,.0f}  {speed}  {returns}  ({split})"
 
 
 def panel_columns(row: Mapping[str, float]) -> tuple[Cells, Cells, Cells]:
@@ -110,7 +124,9 @@ def panel_columns(row: Mapping[str, float]) -> tuple[Cells, Cells, Cells]:
     speed = [
         ("steps", f"{row['step']:,.0f}"),
         ("steps/s", f"{row['steps_per_second']:,.0f}"),
+        *((label, number(row[f"pipeline/{name}"])) for name, label in PIPELINE.items() if f"pipeline/{name}" in row),
         *((n.partition("/")[2], f"{100 * v:.0f} %") for n, v in row.items() if n.startswith("time/")),
+        *processes(row),
     ]
     play = [
         (name.replace("/", " "), number(v))
@@ -119,9 +135,15 @@ def panel_columns(row: Mapping[str, float]) -> tuple[Cells, Cells, Cells]:
     ]
     if row["broken_worlds"]:
         play.append(("broken worlds", f"{row['broken_worlds']:.0f}"))
-    kinds = ("policy_loss", "value_loss", "entropy", "kl", "learning_rate")
+    kinds = ("policy_loss", "value_loss", "critic_loss", "value", "temperature", "entropy", "kl", "learning_rate")
     learn = [(name.replace("/", " "), number(v)) for name, v in row.items() if name.rpartition("/")[2] in kinds]
     return speed, play, learn
+
+
+def processes(row: Mapping[str, float]) -> Cells:
+    """Of each process: how much of a core it uses, and how much memory."""
+    names = [name.partition("/")[2] for name in row if name.startswith("cpu/")]
+    return [(n, f"{100 * row[f'cpu/{n}']:.0f} % {row.get(f'memory/{n}', math.nan):,.0f} MB") for n in names]
 
 
 def panel(columns: tuple[Cells, Cells, Cells], height: int) -> Table:
