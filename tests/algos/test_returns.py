@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from rollouts import FEATURES, LANES, PPO, STEPS, new_learner, new_rollout, prepared, with_fields
 
 from slipstream.algos import actor_critic
-from slipstream.algos.actor_critic import normalized, value_after
+from slipstream.algos.actor_critic import value_after
 from slipstream.algos.returns import generalized_advantage
 from slipstream.algos.settings import PPOConfig
+from slipstream.nets.normalizer import normalized
 
 advantage = jax.jit(generalized_advantage)
 

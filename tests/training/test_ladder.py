@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from slipstream.algos.actor_critic import normalized
 from slipstream.algos.algo import Inputs
 from slipstream.algos.settings import A2CConfig, PPOConfig
+from slipstream.nets.normalizer import normalized
 from slipstream.training.config import FusedConfig, PolicyConfig, TrainConfig
 from slipstream.training.fused import FusedTrainer
 

@@ -8,7 +8,7 @@ import optax
 
 from slipstream.algos.actor_critic import (
     Learner,
-    descend,
+    descended,
     explained_variance,
     features_of,
     make_actor_critic,
@@ -69,6 +69,6 @@ def update(
     gradient, metrics = jax.grad(loss, has_aux=True)(
         learner.network, config, samples, samples.count(average), entropy_cost
     )
-    learner, taken = descend(learner, gradient, optimizer, rate, average)
+    learner, taken = descended(learner, gradient, optimizer, rate, average)
     metrics = average(metrics) | {"learning_rate": rate, "explained_variance": explained_variance(samples, average)}
     return with_observed(learner, rollout, average), metrics | {"steps_skipped": 1.0 - taken}

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import optax
 
 from slipstream.algos.algo import Algorithm, Average, Choice, Inputs, Rollout, WholeRollout
+from slipstream.algos.descent import descend
 from slipstream.algos.returns import generalized_advantage
 from slipstream.algos.samples import Samples, standardized, weighted_mean
 from slipstream.algos.settings import ActorCriticConfig
@@ -20,7 +21,7 @@ from slipstream.nets.agent import ActorCritic, NetworkMaker, PolicyNetwork
 from slipstream.nets.distributions import distribution_for
 from slipstream.nets.memory import Memory
 from slipstream.nets.mlp import MLP
-from slipstream.nets.normalizer import Normalizer
+from slipstream.nets.normalizer import Normalizer, normalized
 from slipstream.spaces import Box, Space
 
 FINAL_CHUNK = 4096
@@ -120,10 +121,6 @@ def _empty_memory(config: ActorCriticConfig, observation: Box, lanes: int) -> An
 
 def actor(learner: Learner) -> Actor:
     return Actor(learner.normalizer, learner.network.memory, learner.network.policy)
-
-
-def normalized(normalizer: Normalizer | None, observation: jax.Array) -> jax.Array:
-    return observation if normalizer is None else normalizer(observation)
 
 
 def act(actor: Actor, inputs: Inputs, *, explore: bool, key: jax.Array) -> Choice:
@@ -248,30 +245,20 @@ def scheduled(start: float, final: float | None, elapsed: jax.Array | float) -> 
     return jnp.asarray(start if final is None else start + (final - start) * elapsed, jnp.float32)
 
 
-def descend(
+def descended(
     learner: Learner, gradient: Any, optimizer: optax.GradientTransformation, rate: jax.Array, average: Average
 ) -> tuple[Learner, jax.Array]:
-    """One step against the gradient, and whether it was taken: one that is not finite is not."""
-    gradient = average(gradient)
-    finite = jnp.isfinite(optax.tree.norm(gradient))
-    updates, state = optimizer.update(gradient, learner.optimizer, learner.network)
-    keep = jax.tree.map(lambda new, old: jnp.where(finite, new, old), state, learner.optimizer)
-    updates = jax.tree.map(lambda u: jnp.where(finite, -rate * u, 0.0), updates)
-    network = optax.apply_updates(learner.network, updates)
-    return eqx.tree_at(lambda s: (s.network, s.optimizer), learner, (network, keep)), finite
+    """The learner one step further, and whether the step was taken."""
+    network, state, taken = descend(learner.network, learner.optimizer, average(gradient), optimizer, rate)
+    return eqx.tree_at(lambda s: (s.network, s.optimizer), learner, (network, state)), taken
 
 
 def with_observed(learner: Learner, rollout: Rollout, average: Average) -> Learner:
-    """The learner with the rollout's observations in its statistics (for the next rollout, not for this one).
-
-    Statistics that would not be finite are not taken: they would stay so for ever.
-    """
+    """The learner with the rollout's observations in its statistics (for the next rollout, not for this one)."""
     if learner.normalizer is None:
         return learner
-    new = learner.normalizer.merge(of_those_in_the_game(rollout).observation[:-1], rollout.weight, average)
-    finite = jnp.isfinite(new.mean).all() & jnp.isfinite(new.variance).all()
-    merged = jax.tree.map(lambda a, b: jnp.where(finite, a, b), new, learner.normalizer)
-    return eqx.tree_at(lambda s: s.normalizer, learner, merged)
+    seen = learner.normalizer.merge(of_those_in_the_game(rollout).observation[:-1], rollout.weight, average)
+    return eqx.tree_at(lambda s: s.normalizer, learner, seen)
 
 
 def _guarded(

@@ -70,6 +70,25 @@ class Rollout(eqx.Module):
         return self.active[:-1].astype(jnp.float32)
 
 
+class Transitions(eqx.Module):
+    """A stack of batches out of a replay, one for each gradient step."""
+
+    observation: jax.Array
+    """`[updates, features, batch]`; bytes if it is an image."""
+    action: jax.Array
+    """In the policy's own units (-1 .. 1, or choices), `[updates, components, batch]`."""
+    reward: jax.Array
+    """The sum over the steps between the two observations, discounted, `[updates, batch]`."""
+    discount: jax.Array
+    """What the value of the next observation counts for: 0 if the episode was over, `[updates, batch]`."""
+    next_observation: jax.Array
+    """`[updates, features, batch]`; the final one where the episode was cut off."""
+    next_mask: jax.Array | None = None
+    """What is allowed next, `[updates, choices, batch]`; None: everything."""
+    weight: jax.Array | None = None
+    """How much each sample counts, `[updates, batch]`; None: all the same."""
+
+
 @dataclass(frozen=True)
 class WholeRollout:
     """Learns once from everything that its agents have just gone through."""
@@ -87,7 +106,19 @@ class Replay:
     """Gradient steps for each step of an agent."""
     warm_up: int
     """Transitions to collect before the first gradient step."""
+    n_step: int
+    """How many steps lie between the two observations of a transition, at most."""
+    discount: float
+    """How much a reward one step later counts."""
+    priority: float
+    """The power of a transition's surprise by which it is drawn; 0: all alike."""
+    priority_correction: float
+    """How far the weights of the samples make up for it: 1 is all the way."""
 
+
+SURPRISE = "surprise"
+"""Among the metrics of an update from replay: how wrong each sample's value was, `[updates, batch]`. A replay with
+priorities draws by it; it is not reported."""
 
 Experience = WholeRollout | Replay
 
@@ -124,8 +155,9 @@ class Algorithm:
         memory: what an actor remembers at the beginning of an episode, for a number of lanes (`()`: it has no memory).
             It is made of zeros, so that an episode begins anew by setting its lanes to 0.
         act: choose actions; with `explore` as it does in training, else as well as it can.
-        update: learn from a batch of experience. `elapsed` is how much of its schedules the agent has behind it, from
-            0 to 1. The state that is given is used up: its memory may be written to.
+        update: learn from a batch of experience: a `Rollout`, or `Transitions` (with a gradient step for each of the
+            stack). `elapsed` is how much of its schedules the agent has behind it, from 0 to 1.
+            The state that is given is used up: its memory may be written to.
         experience: what a batch is.
     """
 

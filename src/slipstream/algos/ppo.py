@@ -9,7 +9,7 @@ import optax
 
 from slipstream.algos.actor_critic import (
     Learner,
-    descend,
+    descended,
     explained_variance,
     features_of,
     make_actor_critic,
@@ -102,7 +102,7 @@ def update(
         gradient, metrics = jax.grad(loss, has_aux=True)(
             learner.network, config, batch, batch.count(average), entropy_cost
         )
-        learner, taken = descend(learner, gradient, optimizer, rate, average)
+        learner, taken = descended(learner, gradient, optimizer, rate, average)
         return learner, average(metrics) | {"steps_skipped": 1.0 - taken}
 
     learner, history = jax.lax.scan(minibatch, learner, index)

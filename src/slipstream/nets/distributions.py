@@ -108,12 +108,16 @@ class Gaussian:
         return (log_std + 0.5 * math.log(2.0 * math.pi * math.e)).sum(axis=0)
 
     def to_env(self, action: jax.Array) -> jax.Array:
-        """From the policy's units to the space's, clipped to its bounds."""
-        low, high = (np.asarray(b, np.float32)[:, None] for b in (self.low, self.high))
-        bounded = np.isfinite(low) & np.isfinite(high)
-        half = np.where(bounded, (np.where(bounded, high, 1.0) - np.where(bounded, low, -1.0)) / 2.0, 1.0)
-        middle = np.where(bounded, (np.where(bounded, high, 0.0) + np.where(bounded, low, 0.0)) / 2.0, 0.0)
-        return jnp.clip(action * half + middle, low, high)
+        return in_bounds(action, self.low, self.high)
+
+
+def in_bounds(action: jax.Array, low: tuple[float, ...], high: tuple[float, ...]) -> jax.Array:
+    """From the policy's units, in which a bounded component spans [-1, 1], to the space's; clipped to its bounds."""
+    lows, highs = (np.asarray(b, np.float32)[:, None] for b in (low, high))
+    bounded = np.isfinite(lows) & np.isfinite(highs)
+    half = np.where(bounded, (np.where(bounded, highs, 1.0) - np.where(bounded, lows, -1.0)) / 2.0, 1.0)
+    middle = np.where(bounded, (np.where(bounded, highs, 0.0) + np.where(bounded, lows, 0.0)) / 2.0, 0.0)
+    return jnp.clip(action * half + middle, lows, highs)
 
 
 Distribution = Categorical | Gaussian

@@ -36,6 +36,7 @@ class MLP(eqx.Module):
 
     layers: tuple[Linear, ...]
     activation: str = eqx.field(static=True)
+    layer_norm: bool = eqx.field(static=True)
 
     def __init__(
         self,
@@ -45,6 +46,7 @@ class MLP(eqx.Module):
         activation: str,
         output_scale: float,
         *,
+        layer_norm: bool = False,
         key: jax.Array,
     ):
         """Args:
@@ -53,17 +55,25 @@ class MLP(eqx.Module):
         outputs: number of outputs.
         activation: name of the activation.
         output_scale: gain of the last layer's weights (small: outputs begin near 0).
+        layer_norm: whether hidden layers are normalised before their activation (Ba et al. 2016).
         key: randomness of the weights.
         """
         sizes = [inputs, *hidden, outputs]
         scales = [2.0**0.5] * len(hidden) + [output_scale]
         keys = jax.random.split(key, len(scales))
         self.layers = tuple(Linear(a, b, s, key=k) for a, b, s, k in zip(sizes[:-1], sizes[1:], scales, keys))
-        self.activation = activation
+        self.activation, self.layer_norm = activation, layer_norm
 
     def __call__(self, x: jax.Array) -> jax.Array:
         """`[inputs, lanes]` to `[outputs, lanes]`."""
         activation = ACTIVATIONS[self.activation]
         for layer in self.layers[:-1]:
-            x = activation(layer(x))
+            x = layer(x)
+            x = activation(standardized(x) if self.layer_norm else x)
         return self.layers[-1](x)
+
+
+def standardized(x: jax.Array) -> jax.Array:
+    """`[features, lanes]` with mean 0 and deviation 1 over the features of each lane."""
+    centred = x - x.mean(axis=0)
+    return centred * jax.lax.rsqrt(jnp.square(centred).mean(axis=0) + 1e-5)

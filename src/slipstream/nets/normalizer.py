@@ -45,7 +45,7 @@ class Normalizer(eqx.Module):
         return jnp.clip(scaled, -LIMIT, LIMIT)
 
     def merge(self, x: jax.Array, weight: jax.Array, average: Callable[[Any], Any] = lambda sums: sums) -> Normalizer:
-        """The statistics with a batch added.
+        """The statistics with a batch added (as they are, if it is not finite).
 
         Args:
             x: `[batch, features, lanes]`.
@@ -69,11 +69,16 @@ class Normalizer(eqx.Module):
         both = jnp.maximum(self.count + n, 1e-9)
         delta = mean - self.mean
         mixed = (self.variance * self.count + variance * n + delta**2 * self.count * n / both) / both
-        seen = n > 0
+        # Statistics that would not be finite are not taken: they would stay so for ever.
+        seen = (n > 0) & jnp.isfinite(total).all() & jnp.isfinite(squares).all()
         return Normalizer(
-            self.count + n,
+            jnp.where(seen, self.count + n, self.count),
             jnp.where(seen, self.mean + delta * n / both, self.mean),
             jnp.where(seen, mixed, self.variance),
             jnp.where(seen, usual, self.usual),
-            self.varied + varied,
+            jnp.where(seen, self.varied + varied, self.varied),
         )
+
+
+def normalized(normalizer: Normalizer | None, observation: jax.Array) -> jax.Array:
+    return observation if normalizer is None else normalizer(observation)

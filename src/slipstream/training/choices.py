@@ -38,10 +38,10 @@ def default_config(
             setting of the algorithm, or an option of the world.
     """
     name = env_name(env)
-    base = preset(name)
-    algo = base.algo if algo is None else algo
+    algo = preset(name).algo if algo is None else algo
     if algo not in ALGORITHMS:
         raise ValueError(f"Unknown algorithm {algo!r}: {nearest_names(algo, list(ALGORITHMS))}")
+    base = preset(name, algo)
     options = {**base.env_options, **(env_options or {})}
     driver = DRIVERS["fused"](num_worlds=base.num_worlds, rollout_length=base.rollout_length)
     chosen = make_settings(algo, settings or {}, base.settings(algo))

@@ -87,6 +87,9 @@ class TrainConfig:
     """Seconds between two checkpoints; 0: after every iteration."""
     keep_checkpoints: int = 3
     """How many of the newest checkpoints to keep, beside the best."""
+    save_replay: bool = True
+    """Whether checkpoints keep what policies learn from again and again (the newest one does): without it a run that
+    goes on has to collect it anew."""
     evaluate_every: int | None = None
     """Iterations between two evaluations without exploration; None: never, or every 4 with `stop_at_return`. The best
     checkpoint is the one that evaluated best; without evaluations it is the latest."""

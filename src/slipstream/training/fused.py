@@ -8,14 +8,15 @@ from typing import Any
 import jax
 import numpy as np
 
-from slipstream.algos.algo import WholeRollout
 from slipstream.capacity import require_memory
 from slipstream.envs.registry import AnyEnv, make
 from slipstream.envs.statistics import EpisodeTotals
 from slipstream.runs.checkpoint import Checkpoint
 from slipstream.runs.directory import RunError
+from slipstream.runs.reading import REPLAY
 from slipstream.training.config import TrainConfig
 from slipstream.training.policies import ByPolicy, Policies, committed
+from slipstream.training.replays import Replays
 from slipstream.training.saving import from_named_arrays, named_arrays, under
 from slipstream.training.starting import starting_actor, starting_state
 
@@ -41,9 +42,6 @@ class FusedTrainer:
             **dict(config.env_options),
         )
         self.policies = Policies(self.worlds.groups, config.policies)
-        for name in self.policies.learning:
-            if not isinstance(self.policies.algorithms[name].experience, WholeRollout):
-                raise ValueError(f"Policy {name!r} learns from replay, which the fused driver does not have.")
         # XLA's own generator: drawing actions with JAX's default one takes longer than the network.
         init_key, self.key = jax.jit(lambda s: jax.random.split(jax.random.key(s, impl="rbg")))(
             config.seed & 0xFFFFFFFF
@@ -62,6 +60,7 @@ class FusedTrainer:
         self.store = self.worlds.new_store(driver.rollout_length + 1)
         self.memory = self.policies.new_memory(driver.num_worlds)
         self.store.kept = self.policies.room_to_keep(actors, self.store.views, self.memory, driver.rollout_length)
+        self.replays = Replays(self.policies, self.store.views, driver.steps_per_iteration, self.worlds.backend)
         self.worlds.observe_into(self.store, 0)
         self.iteration = 0
         self._spent: dict[str, float] = {"simulation": 0.0, "inference": 0.0, "update": 0.0}
@@ -100,9 +99,16 @@ class FusedTrainer:
             self._spent["inference"] += acted - start
             self._spent["simulation"] += time.perf_counter() - acted
         start = time.perf_counter()
-        self.states, metrics = self.policies.update(
-            self.states, views, store.kept, self._elapsed(), key=self.key, iteration=self.iteration
-        )
+        elapsed = self._elapsed()
+        metrics: dict[str, dict[str, jax.Array]] = {}
+        if self.policies.on_policy:
+            states = {name: self.states[name] for name in self.policies.on_policy}
+            learned = self.policies.update(states, views, store.kept, elapsed, key=self.key, iteration=self.iteration)
+            self.states, metrics = self.states | learned[0], learned[1]
+        if self.replays.names:
+            states = {name: self.states[name] for name in self.replays.names}
+            learned = self.replays.learn(states, views, store.kept, elapsed, key=self.key)
+            self.states, metrics = self.states | learned[0], metrics | learned[1]
         # The store's readers must have finished before the next rollout writes to it.
         jax.block_until_ready((self.states, metrics))
         self._spent["update"] += time.perf_counter() - start
@@ -132,17 +138,20 @@ class FusedTrainer:
 
     # Checkpoints.
 
-    def save(self) -> tuple[dict[str, dict[str, np.ndarray]], dict[str, Any]]:
+    def save(self) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
         """Everything that decides how the run goes on: arrays by part of a checkpoint, and small facts."""
         ages = {f"age/{name}": np.array([age], np.int64) for name, age in self.ages.items()}
         worlds = {f"worlds/{n}": a for n, a in self.worlds.save().items()}
         worlds |= {f"slot/{n}": a for n, a in self.store.save_slot(0).items()}
         worlds |= {f"memory/{n}": a for n, a in named_arrays(self.memory).items()}
-        parts = {
+        replay, calls = self.replays.save()
+        parts: dict[str, dict[str, Any]] = {
             "actor": named_arrays(self.actors),
             "learner": named_arrays(self.states) | ages,
-            "worlds": worlds,
+            "worlds": worlds | calls,
         }
+        if replay and self.config.save_replay:
+            parts[REPLAY] = replay
         return parts, {"iteration": self.iteration, "groups": self.policies.spaces()}
 
     def restore(self, checkpoint: Checkpoint, source: str) -> None:
@@ -158,6 +167,8 @@ class FusedTrainer:
             self.store.restore_slot(0, under(worlds, "slot"))
         except (ValueError, KeyError) as error:
             raise RunError(f"{source} does not fit: its worlds have another state ({error}).") from error
+        replay = checkpoint.part(REPLAY) if REPLAY in checkpoint.parts else None
+        self.replays.restore(replay, worlds, source)
         self.iteration = checkpoint.facts["iteration"]
 
     def adopt(self, learner: dict[str, np.ndarray], source: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from slipstream.algos.algo import Algorithm, Average, Inputs, Rollout, alone
+from slipstream.algos.algo import Algorithm, Average, Inputs, Rollout, WholeRollout, alone
 from slipstream.algos.settings import ALGORITHMS
 from slipstream.arrays import keep_compiled_programs
 from slipstream.envs.env import Group
@@ -35,6 +35,8 @@ class Policies:
             name: _algorithm(configs[name], members[0], average) for name, members in self.groups.items()
         }
         self.learning = [name for name, config in configs.items() if not config.frozen]
+        self.on_policy = [n for n in self.learning if isinstance(self.algorithms[n].experience, WholeRollout)]
+        """Those that learn from whole rollouts."""
         self._act = jax.jit(self._act_all, static_argnames="explore", donate_argnames=("kept", "memory"))
         self._update = jax.jit(self._update_all, donate_argnames="states")
 
@@ -158,10 +160,10 @@ class Policies:
         key: jax.Array,
         iteration: int,
     ) -> tuple[ByPolicy, dict[str, dict[str, jax.Array]]]:
-        """Let every policy that learns learn from a full store. The states that are given are used up.
+        """Let policies that learn from whole rollouts learn from a full store. The states that are given are used up.
 
         Args:
-            states: of the policies that learn.
+            states: of the policies in `on_policy`.
             views: of the store.
             kept: what acting kept.
             elapsed: by policy, how much of its schedules it has behind it, from 0 to 1.
@@ -174,14 +176,15 @@ class Policies:
         updated, metrics = {}, {}
         steps = views["done"].shape[0] - 1  # one more than the last slot that actions were drawn for
         key = jax.random.fold_in(jax.random.fold_in(key, iteration), steps)
-        for name, k in zip(self.learning, jax.random.split(key, max(len(self.learning), 1))):
-            rollout = self._rollout(name, views, kept[name])
+        for name, k in zip(self.on_policy, jax.random.split(key, max(len(self.on_policy), 1))):
+            rollout = self.rollout(name, views, kept[name])
             updated[name], metrics[name] = self.algorithms[name].update(
                 states[name], rollout, elapsed=elapsed[name], key=k
             )
         return updated, metrics
 
-    def _rollout(self, name: str, views: Views, kept: Any) -> Rollout:
+    def rollout(self, name: str, views: Views, kept: Any) -> Rollout:
+        """What a policy's agents went through, as a full store shows it."""
         groups = self.groups[name]
 
         def joined(kind: str, start: int) -> jax.Array:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from slipstream.algos.settings import ALGORITHMS, PPOConfig, Settings
+from slipstream.algos.settings import ALGORITHMS, OffPolicyConfig, PPOConfig, SACConfig, Settings
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,8 @@ class Preset:
     env_options: Mapping[str, Any] = field(default_factory=dict)
     tuned: tuple[Settings, ...] = ()
     """Settings that suit the world, of the algorithms for which they are known."""
+    replay: Preset | None = None
+    """What is different for algorithms that learn from replay; None: as for any world."""
 
     def settings(self, algo: str) -> Settings:
         kind = ALGORITHMS[algo].settings
@@ -28,6 +30,30 @@ class Preset:
 
 
 DEFAULT = Preset()
+
+REPLAY = Preset(num_worlds=128, rollout_length=8, total_steps=2_000_000, evaluate_every=100)
+"""For algorithms that learn from replay, in any world: few worlds and short rollouts, each learned from many times."""
+
+ROBOT_SAC = SACConfig(
+    learning_rate=1e-3,
+    reward_scale=0.1,
+    hidden=(128, 128),
+    batch_size=128,
+    updates_per_step=1 / 16,
+)
+
+ROBOT_REPLAY = replace(REPLAY, tuned=(ROBOT_SAC,))
+
+CHEETAH_REPLAY = replace(
+    REPLAY,
+    tuned=(replace(ROBOT_SAC, learning_rate=2e-3, hidden=(64, 64), critics=1, target_rate=0.02),),
+)
+
+ANT_REPLAY = replace(
+    REPLAY,
+    num_worlds=256,
+    tuned=(replace(ROBOT_SAC, hidden=(64, 64), critic_hidden=(128, 128), batch_size=256, updates_per_step=1 / 64),),
+)
 
 ROBOT_PPO = PPOConfig(
     learning_rate=3e-4,
@@ -48,6 +74,7 @@ ROBOT = Preset(
     total_steps=14_000_000,
     evaluate_every=60,
     tuned=(ROBOT_PPO,),
+    replay=ROBOT_REPLAY,
 )
 """For robots with many joints."""
 
@@ -78,14 +105,16 @@ PRESETS = {
         total_steps=500_000,
         tuned=(PPOConfig(learning_rate=3e-3, epochs=10, minibatches=4, discount=0.98, trace=0.9),),
     ),
-    **dict.fromkeys(("humanoid", "humanoid-standup", "ant"), ROBOT),
+    **dict.fromkeys(("humanoid", "humanoid-standup"), ROBOT),
+    "ant": replace(ROBOT, replay=ANT_REPLAY),
     **dict.fromkeys(("humanoid-run", "humanoid-flagrun", "ant-run"), replace(ROBOT, total_steps=28_000_000)),
     "humanoid-flagrun-harder": GETTING_UP,
     # As it was trained for docs/results.md, when a feature that had long been 0 (the heights ahead, until a world rises
     # to level 1) still exploded as it first varied.
     "humanoid-flagrun-harder-terrain": replace(GETTING_UP, tuned=(replace(ROBOT_PPO, normalize_observation=False),)),
     **dict.fromkeys(("hopper", "walker2d"), HOPPING),
-    **dict.fromkeys(("half-cheetah", "swimmer", "reacher"), SMALL_ROBOT),
+    "half-cheetah": replace(SMALL_ROBOT, replay=CHEETAH_REPLAY),
+    **dict.fromkeys(("swimmer", "reacher"), SMALL_ROBOT),
     **dict.fromkeys(("inverted-pendulum", "inverted-double-pendulum"), SMALL_ROBOT),
     "mountain-car-continuous": Preset(tuned=(PPOConfig(initial_log_std=0.5, discount=0.999),)),
     "pendulum": Preset(
@@ -95,5 +124,14 @@ PRESETS = {
 }
 
 
-def preset(env: str) -> Preset:
-    return PRESETS.get(env, DEFAULT)
+def preset(env: str, algo: str | None = None) -> Preset:
+    """How a world is trained.
+
+    Args:
+        env: the world.
+        algo: by which algorithm; None: the one that suits it best.
+    """
+    found = PRESETS.get(env, DEFAULT)
+    if issubclass(ALGORITHMS[algo or found.algo].settings, OffPolicyConfig):
+        return replace(found.replay or REPLAY, env_options=found.env_options)
+    return found

@@ -1,0 +1,257 @@
+"""What SAC, TD3 and DDPG share: critics of actions, and a policy that climbs them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from slipstream.algos.algo import SURPRISE, Algorithm, Average, Choice, Inputs, Transitions
+from slipstream.algos.heads import Head, combined, head_for
+from slipstream.algos.off_policy import (
+    Actor,
+    Kept,
+    Trained,
+    count_unlearned,
+    fresh_normalizer,
+    mlp_maker,
+    prepared,
+    replay_of,
+    summary,
+    towards,
+    with_seen,
+)
+from slipstream.algos.settings import ContinuousConfig
+from slipstream.nets.agent import NetworkMaker
+from slipstream.nets.distributions import in_bounds
+from slipstream.nets.normalizer import Normalizer, normalized
+from slipstream.spaces import Box, Space, describe
+
+
+class Learner(eqx.Module):
+    """The state of the algorithm."""
+
+    policy: Trained
+    critics: Trained
+    """Networks of observation and action, stacked: every array has a leading axis of critics."""
+    slow_critics: Any
+    slow_policy: Any
+    """None: values are learned from the policy's own actions."""
+    log_temperature: Trained | None
+    normalizer: Normalizer | None
+    updates: jax.Array
+    """Gradient steps so far."""
+    unlearned: jax.Array
+    """How many updates in a row had no gradient that was finite."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How the algorithms differ."""
+
+    outputs_per_component: int
+    """Of the policy's network."""
+    slow_policy: bool
+    initial_temperature: float | None
+    """None: there is no temperature."""
+    noise: float
+    """How much acting explores, where the policy itself does not."""
+    act: Callable[[jax.Array, jax.Array, jax.Array | float], jax.Array]
+    """`(outputs, normal, noise) -> actions` while exploring."""
+    mode: Callable[[jax.Array], jax.Array]
+    """`outputs -> actions` as good as can be."""
+    next_action: Callable[[Learner, jax.Array, jax.Array], tuple[jax.Array, jax.Array]]
+    """`(learner, next observation, normal)` to what is valued, and what is added to its value, `[lanes]`."""
+    policy_loss: Callable[..., tuple[jax.Array, dict[str, jax.Array]]]
+    """`(policy, learner, observation, normal, value of an action)` to the loss and metrics."""
+    temperature_step: Callable[..., Trained] | None = None
+    """`(log temperature, metrics of the policy's step)`"""
+
+
+def make_continuous(
+    config: ContinuousConfig,
+    kind: Kind,
+    observation: Box,
+    action: Space,
+    network: NetworkMaker | None,
+    average: Average,
+) -> Algorithm:
+    if not (isinstance(action, Box) and action.bounded):
+        raise ValueError(
+            f"SAC, TD3 and DDPG need actions that are bounded real numbers, not {describe(action)}: take dqn for "
+            "choices, or ppo."
+        )
+    low, high = tuple(action.lows.tolist()), tuple(action.highs.tolist())
+    head = head_for(config)
+    return Algorithm(
+        init=partial(_init, config, kind, head, observation, action, network),
+        actor=partial(_actor, kind),
+        memory=lambda lanes: (),
+        act=partial(_act, kind, low, high),
+        update=partial(_update, config, kind, head, average),
+        experience=replay_of(config),
+    )
+
+
+def _init(
+    config: ContinuousConfig,
+    kind: Kind,
+    head: Head,
+    observation: Box,
+    action: Box,
+    network: NetworkMaker | None,
+    *,
+    key: jax.Array,
+) -> Learner:
+    policy_key, critic_key = jax.random.split(key)
+    hidden = config.hidden if config.critic_hidden is None else config.critic_hidden
+    policy = (network or mlp_maker(config.hidden, config.activation))(
+        observation.size, action.size * kind.outputs_per_component, 0.01, key=policy_key
+    )
+    make = network or mlp_maker(hidden, config.activation, config.layer_norm)
+    critics = jax.vmap(lambda k: make(observation.size + action.size, head.outputs, 1.0, key=k))(
+        jax.random.split(critic_key, config.critics)
+    )
+    temperature = kind.initial_temperature
+    return Learner(
+        policy=Trained.fresh(policy),
+        critics=Trained.fresh(critics),
+        slow_critics=jax.tree.map(jnp.copy, critics),
+        slow_policy=jax.tree.map(jnp.copy, policy) if kind.slow_policy else None,
+        log_temperature=None if temperature is None else Trained.fresh(jnp.log(jnp.float32(temperature))),
+        normalizer=fresh_normalizer(config, observation),
+        updates=jnp.zeros((), jnp.int32),
+        unlearned=jnp.zeros((), jnp.int32),
+    )
+
+
+def _actor(kind: Kind, learner: Learner) -> Actor:
+    return Actor(learner.normalizer, learner.policy.value, learner.updates == 0, jnp.float32(kind.noise))
+
+
+def _act(
+    kind: Kind,
+    low: tuple[float, ...],
+    high: tuple[float, ...],
+    actor: Actor,
+    inputs: Inputs,
+    *,
+    explore: bool,
+    key: jax.Array,
+) -> Choice:
+    outputs = actor.network(normalized(actor.normalizer, inputs.observation))
+    if explore:
+        shape = (len(low), inputs.observation.shape[-1])
+        exploring = kind.act(outputs, jax.random.normal(key, shape), actor.noise)
+        random = jax.random.uniform(jax.random.fold_in(key, 1), shape, minval=-1.0)
+        action = jnp.where(actor.untrained, random, exploring)
+    else:
+        action = kind.mode(outputs)
+    return Choice(in_bounds(action, low, high), Kept(action), ())
+
+
+def values(critics: Any, observation: jax.Array, action: jax.Array) -> jax.Array:
+    """What all critics put out, `[critics, outputs, lanes]`: one batched product per layer."""
+    x = jnp.concatenate([observation, action])
+    return jax.vmap(lambda critic: critic(x))(critics)
+
+
+def _update(
+    config: ContinuousConfig,
+    kind: Kind,
+    head: Head,
+    average: Average,
+    learner: Learner,
+    batch: Transitions,
+    *,
+    elapsed: jax.Array | float,
+    key: jax.Array,
+) -> tuple[Learner, dict[str, jax.Array]]:
+    """A gradient step for each batch of the stack (`elapsed` is not needed: nothing has a schedule)."""
+    seen = with_seen(learner.normalizer, batch, average)
+    learner = eqx.tree_at(lambda s: s.normalizer, learner, seen, is_leaf=lambda leaf: leaf is None)
+    updates, components, lanes = batch.action.shape
+    normal = jax.random.normal(key, (updates, 2, components, lanes))
+
+    def step(learner: Learner, inputs: tuple[Transitions, jax.Array]) -> tuple[Learner, dict[str, jax.Array]]:
+        one, noise = inputs
+        learner, metrics = _critic_step(config, kind, head, average, learner, one, noise[0])
+        learner, more = _policy_step(config, kind, head, average, learner, one.observation, noise[1])
+        learner = eqx.tree_at(lambda s: s.updates, learner, learner.updates + 1)
+        return learner, metrics | more
+
+    learner, history = jax.lax.scan(step, learner, (prepared(seen, batch, config.reward_scale), normal))
+    unlearned = count_unlearned(learner.unlearned, history["steps_skipped"])
+    learner = eqx.tree_at(lambda s: s.unlearned, learner, unlearned)
+    steps = history.pop("policy_steps")
+    scale = updates / jnp.maximum(steps.sum(), 1)
+    history = {n: h * scale if n in ("policy_loss", "entropy") else h for n, h in history.items()}
+    metrics = summary(history, unlearned, average)
+    if learner.log_temperature is not None:
+        metrics["temperature"] = jnp.exp(learner.log_temperature.value)
+    return learner, metrics
+
+
+def _critic_step(
+    config: ContinuousConfig, kind: Kind, head: Head, average: Average, learner: Learner, one: Transitions, normal: Any
+) -> tuple[Learner, dict[str, jax.Array]]:
+    action, bonus = kind.next_action(learner, one.next_observation, normal)
+    following = head.distribution(values(learner.slow_critics, one.next_observation, action))
+    target = head.target(combined(head, following, config.combine), one.reward + one.discount * bonus, one.discount)
+    target, weight = jax.lax.stop_gradient(target), one.weight
+    assert weight is not None
+
+    def loss(critics: Any) -> tuple[jax.Array, jax.Array]:
+        out = values(critics, one.observation, one.action)
+        return (head.error(out, target) * weight).mean(axis=-1).sum(), out
+
+    (error, out), gradient = jax.value_and_grad(loss, has_aux=True)(learner.critics.value)
+    critics, taken = learner.critics.step(gradient, config.learning_rate, average)
+    learner = eqx.tree_at(
+        lambda s: (s.critics, s.slow_critics),
+        learner,
+        (critics, towards(learner.slow_critics, critics.value, config.target_rate)),
+    )
+    mean = head.mean(head.distribution(out)).mean(axis=0)
+    return learner, {
+        "critic_loss": error,
+        "value": mean.mean(),
+        "steps_skipped": 1.0 - taken,
+        SURPRISE: jnp.abs(mean - head.mean(target)),
+    }
+
+
+def _policy_step(
+    config: ContinuousConfig, kind: Kind, head: Head, average: Average, learner: Learner, x: jax.Array, normal: Any
+) -> tuple[Learner, dict[str, jax.Array]]:
+    """A step of the policy, when it is its turn."""
+
+    def value_of(action: jax.Array) -> jax.Array:
+        distributions = head.distribution(values(learner.critics.value, x, action))
+        return head.mean(combined(head, distributions, config.combine))
+
+    def turn(state: tuple[Any, ...]) -> tuple[tuple[Any, ...], dict[str, jax.Array]]:
+        policy, slow, temperature = state
+        loss, gradient = jax.value_and_grad(kind.policy_loss, has_aux=True)(policy.value, learner, x, normal, value_of)
+        policy, _ = policy.step(gradient, config.learning_rate, average)
+        if slow is not None:
+            slow = towards(slow, policy.value, config.target_rate)
+        metrics = {"policy_loss": loss[0], **loss[1], "policy_steps": jnp.float32(1.0)}
+        if temperature is not None and kind.temperature_step is not None:
+            temperature = kind.temperature_step(temperature, loss[1])
+        return (policy, slow, temperature), metrics
+
+    state = (learner.policy, learner.slow_policy, learner.log_temperature)
+    if config.policy_delay == 1:
+        state, metrics = turn(state)
+    else:
+        nothing = jax.tree.map(lambda m: jnp.zeros(m.shape, m.dtype), jax.eval_shape(turn, state)[1])
+        due = learner.updates % config.policy_delay == config.policy_delay - 1
+        state, metrics = jax.lax.cond(due, turn, lambda s: (s, nothing), state)
+    places = lambda s: (s.policy, s.slow_policy, s.log_temperature)  # noqa: E731
+    return eqx.tree_at(places, learner, state, is_leaf=lambda leaf: leaf is None), metrics

@@ -1,0 +1,121 @@
+"""What the algorithms share that learn from replay: what acts, statistics, optimiser steps, slow copies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+
+from slipstream.algos.algo import SURPRISE, Average, Replay, Transitions
+from slipstream.algos.descent import descend
+from slipstream.algos.settings import OffPolicyConfig
+from slipstream.nets.agent import NetworkMaker
+from slipstream.nets.mlp import MLP
+from slipstream.nets.normalizer import Normalizer, normalized
+from slipstream.spaces import Box
+
+ADAM = optax.scale_by_adam()
+
+
+class Actor(eqx.Module):
+    """What acting needs."""
+
+    normalizer: Normalizer | None
+    network: Any
+    untrained: jax.Array
+    """Whether it has not learned anything yet: then it explores by acting at random."""
+    noise: jax.Array
+    """How much it explores."""
+
+
+class Kept(eqx.Module):
+    """What acting leaves behind for learning."""
+
+    action: jax.Array
+    """In the policy's own units, `[components, lanes]`."""
+
+
+class Trained(eqx.Module):
+    """Parameters, and the state of their optimiser."""
+
+    value: Any
+    optimizer: Any
+
+    @staticmethod
+    def fresh(value: Any) -> Trained:
+        return Trained(value, ADAM.init(value))
+
+    def step(self, gradient: Any, rate: float, average: Average) -> tuple[Trained, jax.Array]:
+        """Parameters one step further, and whether the step was taken."""
+        value, state, taken = descend(self.value, self.optimizer, average(gradient), ADAM, rate)
+        return Trained(value, state), taken
+
+
+def replay_of(config: OffPolicyConfig) -> Replay:
+    return Replay(
+        capacity=config.replay_size,
+        batch=config.batch_size,
+        updates_per_step=config.updates_per_step,
+        warm_up=config.warm_up,
+        n_step=config.n_step,
+        discount=config.discount,
+        priority=config.priority,
+        priority_correction=config.priority_correction,
+    )
+
+
+def mlp_maker(hidden: tuple[int, ...], activation: str, layer_norm: bool = False) -> NetworkMaker:
+    def make(inputs: int, outputs: int, output_scale: float, *, key: jax.Array) -> MLP:
+        return MLP(inputs, hidden, outputs, activation, output_scale, layer_norm=layer_norm, key=key)
+
+    return make
+
+
+def fresh_normalizer(config: OffPolicyConfig, observation: Box) -> Normalizer | None:
+    return Normalizer.create(observation.size) if config.normalize_observation else None
+
+
+def with_seen(normalizer: Normalizer | None, batch: Transitions, average: Average) -> Normalizer | None:
+    """Statistics with what a stack of batches has seen in them."""
+    if normalizer is None:
+        return None
+    return normalizer.merge(batch.observation, jnp.ones_like(batch.reward), average)
+
+
+def prepared(normalizer: Normalizer | None, batch: Transitions, reward_scale: float) -> Transitions:
+    """A stack of batches as the networks want it, with weights."""
+
+    def seen(observation: jax.Array) -> jax.Array:
+        return jax.vmap(lambda o: normalized(normalizer, o))(observation)
+
+    return eqx.tree_at(
+        lambda b: (b.observation, b.next_observation, b.reward, b.weight),
+        batch,
+        (
+            seen(batch.observation),
+            seen(batch.next_observation),
+            batch.reward * reward_scale,
+            jnp.ones_like(batch.reward) if batch.weight is None else batch.weight,
+        ),
+        is_leaf=lambda leaf: leaf is None,
+    )
+
+
+def towards(slow: Any, fast: Any, rate: float) -> Any:
+    """Slow copies moved a part of the way."""
+    return jax.tree.map(lambda s, f: s + rate * (f - s), slow, fast)
+
+
+def summary(history: dict[str, jax.Array], unlearned: jax.Array, average: Average) -> dict[str, jax.Array]:
+    """Metrics of an update from those of its gradient steps, `[updates, ...]`."""
+    surprise = history.pop(SURPRISE)
+    means = average({name: values.mean() for name, values in history.items()})
+    return means | {"updates_skipped_in_a_row": unlearned, SURPRISE: surprise}
+
+
+def count_unlearned(unlearned: jax.Array, skipped: jax.Array) -> jax.Array:
+    """How many updates in a row had no gradient that was finite; `skipped`: by gradient step, `[updates]`."""
+    return jnp.where((skipped >= 1.0).all(), unlearned + 1, 0)
