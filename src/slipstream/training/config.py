@@ -84,6 +84,8 @@ class PipelineConfig:
     gradient steps there are at most for each sample is the algorithm's `updates_per_step`.)"""
     evaluator_share: float = 0.2
     """How much of its time the process that evaluates works; it rests for the remainder. 0: there is none."""
+    tune: bool = True
+    """Measure in the first seconds how many samplers and environments are best, where it is not said."""
     patience: float = 60.0
     """Seconds without a step after which a process counts as hung, and is replaced."""
 

@@ -41,7 +41,8 @@ class Pipeline:
         self.trainer = PipelineTrainer(config)
         self.run = RunDirectory.create(path, to_json(config))
         self.warnings: list[str] = []
-        self._working = self.trainer.working(self.run, self.warnings.append)
+        self.said: list[str] = []
+        self._working = self.trainer.working(self.run, self.warnings.append, self.said.append)
 
     def __enter__(self):
         self._working.__enter__()
@@ -65,8 +66,7 @@ class Pipeline:
 
     @property
     def pids(self) -> list[int]:
-        assert self.trainer.workers is not None
-        return [w.pid for w in self.trainer.workers.all if w.pid is not None]
+        return list(self.trainer.crew.pids.values())
 
 
 @pytest.fixture

@@ -6,18 +6,20 @@ import sys
 import pytest
 
 from slipstream.training.health import TrainingFailed
+from slipstream.training.pipeline.crew import SAMPLERS
 
 
 def progress(pipeline):
     """A condition: every sampler has taken a few more steps from here on."""
-    before = pipeline.trainer.status["steps"].copy()
-    return lambda: bool((pipeline.trainer.status["steps"] - before > 30).all())
+    steps = pipeline.trainer.crew.status["steps"][SAMPLERS:]
+    before = steps.copy()
+    return lambda: bool((steps - before > 30).all())
 
 
 def test_a_sampler_that_is_killed_is_replaced(pipeline_config, at_work):
     with at_work(pipeline_config()) as pipeline:
         pipeline.until(progress(pipeline))
-        victim = pipeline.pids[1]
+        victim = pipeline.trainer.crew.pids["sampler 1"]
         os.kill(victim, signal.SIGKILL)
         pipeline.until(lambda: victim not in pipeline.pids)
         pipeline.until(progress(pipeline))

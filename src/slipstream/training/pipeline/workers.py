@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,8 +42,8 @@ class Plan:
     """Such as `sampler 2`."""
     module: str
     """What it runs, as `python -m`."""
-    job: Callable[[int], Job]
-    """What it is told, by how many have been started before it."""
+    job: Callable[[], Job]
+    """What it is told when it is started."""
     descriptors: tuple[int, ...]
     """Of the memory it shares."""
     steps: Callable[[], int]
@@ -59,7 +59,6 @@ class Worker:
 
     def __init__(self, plan: Plan):
         self.plan = plan
-        self.births = 0
         self.failures = 0
         """In a row, without enough steps in between."""
         self._process: subprocess.Popen[bytes] | None = None
@@ -72,8 +71,7 @@ class Worker:
     def start(self) -> None:
         plan = self.plan
         self._steps, self._started = plan.steps(), time.monotonic()
-        job = json.dumps({**plan.job(self.births), "path": sys.path}).encode() + b"\n"
-        self.births += 1
+        job = json.dumps({**plan.job(), "path": sys.path}).encode() + b"\n"
         self._output = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 (it lives as long as the process)
         self._process = subprocess.Popen(
             [sys.executable, "-m", plan.module],
@@ -121,12 +119,12 @@ class Worker:
         size = os.fstat(self._output.fileno()).st_size
         return os.pread(self._output.fileno(), LAST_WORDS, max(0, size - LAST_WORDS)).decode(errors="replace").strip()
 
-    def stop(self) -> None:
-        """It has been told to: wait until it is over, and do not wait for long."""
+    def stop(self, end: float) -> None:
+        """It has been told to: wait until it is over, and not past `end` (`time.monotonic`)."""
         if self._process is None:
             return
         try:
-            self._process.wait(GRACE)
+            self._process.wait(max(0.0, end - time.monotonic()))
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
@@ -147,19 +145,32 @@ class Worker:
 class Workers:
     """All processes beside the learner."""
 
-    def __init__(self, plans: Iterable[Plan], log: Callable[[str], None], warn: Callable[[str], None]):
+    def __init__(self, log: Callable[[str], None], warn: Callable[[str], None]):
         """Args:
-        plans: what there should be.
         log: takes all that is known of a failure.
         warn: takes it in one line.
         """
-        self.all = [Worker(plan) for plan in plans]
+        self._all: list[Worker] = []
         self._log, self._warn = log, warn
         self.replaced = 0
 
-    def start(self) -> None:
-        for worker in self.all:
-            worker.start()
+    def add(self, plan: Plan) -> None:
+        """Start a process, and see to it that there always is one."""
+        worker = Worker(plan)
+        worker.start()
+        self._all.append(worker)
+
+    def remove(self, kind: str) -> None:
+        """Wait for processes to end whose names begin so. They have been told to; those that do not are killed."""
+        leaving = [worker for worker in self._all if worker.plan.name.startswith(kind)]
+        self._all = [worker for worker in self._all if worker not in leaving]
+        end = time.monotonic() + GRACE
+        for worker in leaving:
+            worker.stop(end)
+
+    @property
+    def pids(self) -> dict[str, int]:
+        return {w.plan.name: w.pid for w in self._all if w.pid is not None}
 
     def check(self) -> None:
         """Replace processes that have failed.
@@ -167,7 +178,7 @@ class Workers:
         Raises:
             TrainingFailed: when one fails again and again.
         """
-        for worker in self.all:
+        for worker in self._all:
             how = worker.failure()
             if how is None:
                 continue
@@ -181,10 +192,6 @@ class Workers:
             self._warn(f"{name} {how}. Another one takes its place (log.txt has what it said)")
             self.replaced += 1
             worker.replace()
-
-    def stop(self) -> None:
-        for worker in self.all:
-            worker.stop()
 
 
 def usage(pid: int | None) -> tuple[float, float] | None:
