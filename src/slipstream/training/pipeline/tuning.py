@@ -174,11 +174,15 @@ class Tuning:
 
 
 def kept_choice(run: RunDirectory, key: str) -> Choice | None:
-    """What was found for a run, or else for runs like it on this machine."""
+    """What was found for a run, or else for runs like it on this machine (which the run then keeps)."""
+    own = run.path / FILE
     with suppress(OSError, ValueError, KeyError, TypeError):
-        return Choice(**json.loads((run.path / FILE).read_text())["choice"])
+        return Choice(**json.loads(own.read_text())["choice"])
     with suppress(OSError, ValueError, KeyError, TypeError):
-        return Choice(**json.loads(_machine_file().read_text())[key]["choice"])
+        found = json.loads(_machine_file().read_text())[key]
+        choice = Choice(**found["choice"])
+        _write(own, found)
+        return choice
     return None
 
 
@@ -187,14 +191,18 @@ def keep_choice(run: RunDirectory, key: str, tuning: Tuning) -> None:
     assert tuning.best is not None
     rows = [{**asdict(m.choice), "samples": m.samples, "updates": m.updates} for m in tuning.measured]
     found = {"choice": asdict(tuning.best), "measured": rows}
-    write_atomically(run.path / FILE, json.dumps(found, indent=2) + "\n")
+    _write(run.path / FILE, found)
     file = _machine_file()
     known: dict[str, Any] = {}
     with suppress(OSError, ValueError):
         known = json.loads(file.read_text())
     with suppress(OSError, RunError):  # a home that cannot be written to costs the next run a few seconds, no more
         file.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(file, json.dumps({**known, key: found}, indent=2) + "\n")
+        _write(file, {**known, key: found})
+
+
+def _write(file: Path, content: dict[str, Any]) -> None:
+    write_atomically(file, json.dumps(content, indent=2) + "\n")
 
 
 def _machine_file() -> Path:
