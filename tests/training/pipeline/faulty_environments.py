@@ -72,3 +72,25 @@ class Faulty(gymnasium.Env):
             os.kill(os.getpid(), signal.SIGSEGV)
         if self.how == "exit":
             sys.exit(3)
+
+
+class Consistent(gymnasium.Env):
+    """Every part of a transition follows from the others, so that a row made of two is found out."""
+
+    def __init__(self):
+        self.observation_space = spaces.Box(-np.inf, np.inf, (3,), np.float32)
+        self.action_space = spaces.Box(-1.0, 1.0, (1,), np.float32)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.time = 0
+        return self.show(), {}
+
+    def step(self, action):
+        before = self.x
+        self.time += 1
+        return self.show(), float(5 * before + self.x), False, self.time == 50, {}
+
+    def show(self):
+        self.x = float(self.np_random.integers(-1000, 1000))
+        return np.array([self.x, 2 * self.x, -self.x], np.float32)
