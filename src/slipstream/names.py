@@ -92,3 +92,21 @@ def module_of(module: str, name: str) -> ModuleType:
         if error.name is None or not f"{module}.".startswith(f"{error.name}."):
             raise ValueError(f"{module} cannot be imported: {error}") from error
         raise UnknownEnvironment(f"There is no module {module!r} (from {name!r}).") from error
+
+
+def object_name(found: Any, what: str) -> str:
+    """The name by which `named_object` finds a class or function, or an error if it cannot be found by name.
+
+    Args:
+        found: the class or function.
+        what: what it is, for the error.
+    """
+    module = inspect.getmodule(found)
+    file = getattr(module, "__file__", None)
+    if module is None or "<locals>" in found.__qualname__ or (module.__name__ == "__main__" and file is None):
+        raise ValueError(
+            f"The {what} {found.__qualname__} cannot be found again by name: define it at the top of a file "
+            "or module, so that the run can be loaded later."
+        )
+    importable = module.__name__ != "__main__" and not module.__name__.startswith("slipstream_user_")
+    return f"{module.__name__ if importable else file}:{found.__qualname__}"

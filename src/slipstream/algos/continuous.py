@@ -26,6 +26,7 @@ from slipstream.algos.off_policy import (
     with_seen,
 )
 from slipstream.algos.settings import ContinuousConfig
+from slipstream.nets import noise
 from slipstream.nets.agent import NetworkMaker
 from slipstream.nets.body import body_maker
 from slipstream.nets.distributions import in_bounds
@@ -147,8 +148,8 @@ def _act(
     outputs = actor.network(normalized(actor.normalizer, inputs.observation))
     if explore:
         shape = (len(low), inputs.observation.shape[-1])
-        exploring = kind.act(outputs, jax.random.normal(key, shape), actor.noise)
-        random = jax.random.uniform(jax.random.fold_in(key, 1), shape, minval=-1.0)
+        exploring = kind.act(outputs, noise.normal(key, shape), actor.noise)
+        random = noise.uniform(jax.random.fold_in(key, 1), shape)
         action = jnp.where(actor.untrained, random, exploring)
     else:
         action = kind.mode(outputs)
@@ -176,12 +177,12 @@ def _update(
     seen = with_seen(learner.normalizer, batch, average)
     learner = eqx.tree_at(lambda s: s.normalizer, learner, seen, is_leaf=lambda leaf: leaf is None)
     updates, components, lanes = batch.action.shape
-    normal = jax.random.normal(key, (updates, 2, components, lanes))
+    normal = noise.normal(key, (updates, 2, components, lanes))
 
     def step(learner: Learner, inputs: tuple[Transitions, jax.Array]) -> tuple[Learner, dict[str, jax.Array]]:
-        one, noise = inputs
-        learner, metrics = _critic_step(config, kind, head, average, learner, one, noise[0])
-        learner, more = _policy_step(config, kind, head, average, learner, one.observation, noise[1])
+        one, drawn = inputs
+        learner, metrics = _critic_step(config, kind, head, average, learner, one, drawn[0])
+        learner, more = _policy_step(config, kind, head, average, learner, one.observation, drawn[1])
         learner = eqx.tree_at(lambda s: s.updates, learner, learner.updates + 1)
         return learner, metrics | more
 

@@ -8,6 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
+from jax.flatten_util import ravel_pytree
 
 from slipstream.algos.algo import SURPRISE, Average, Replay, Transitions
 from slipstream.algos.descent import descend
@@ -37,19 +38,24 @@ class Kept(eqx.Module):
 
 
 class Trained(eqx.Module):
-    """Parameters, and the state of their optimiser."""
+    """Parameters, and the state of their optimiser.
+
+    The optimiser sees all of them as one vector: networks are small, and every array of its own would cost a loop of
+    its own, which takes time to compile and to start.
+    """
 
     value: Any
     optimizer: Any
 
     @staticmethod
     def fresh(value: Any) -> Trained:
-        return Trained(value, ADAM.init(value))
+        return Trained(value, ADAM.init(ravel_pytree(value)[0]))
 
     def step(self, gradient: Any, rate: float, average: Average) -> tuple[Trained, jax.Array]:
         """Parameters one step further, and whether the step was taken."""
-        value, state, taken = descend(self.value, self.optimizer, average(gradient), ADAM, rate)
-        return Trained(value, state), taken
+        flat, parts = ravel_pytree(average(gradient))
+        moved, state, taken = descend(jnp.zeros_like(flat), self.optimizer, flat, ADAM, rate)
+        return Trained(jax.tree.map(jnp.add, self.value, parts(moved)), state), taken
 
 
 def replay_of(config: OffPolicyConfig) -> Replay:

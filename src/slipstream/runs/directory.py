@@ -66,7 +66,7 @@ def append(path: Path, data: bytes) -> None:
 
 def new_run_name(env: str, algo: str, seed: int) -> str:
     """A name that sorts by time, such as `cartpole-ppo-20260101-120000-seed0`."""
-    short = Path(env.rpartition(":")[2]).stem if ".py:" in env else env
+    short = env.rpartition(":")[2].replace("/", "-")
     return f"{short}-{algo}-{time.strftime('%Y%m%d-%H%M%S')}-seed{seed}".lower()
 
 

@@ -30,6 +30,7 @@ TIME_LIMIT, PREPROCESS = "max_episode_steps", "preprocess"
 """Options that environments have beside their own: a time limit, and whether an Atari game is seen as is usual."""
 
 NOT_FINITE, BAD_REWARD, OUTSIDE = "observations not finite", "rewards not finite", "observations outside the space"
+ODDITIES = (NOT_FINITE, BAD_REWARD, OUTSIDE)
 
 
 class Oddity(ValueError):
