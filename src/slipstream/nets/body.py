@@ -4,24 +4,34 @@ from __future__ import annotations
 
 import jax
 
+from slipstream.nets.agent import NetworkMaker
 from slipstream.nets.image import ImageNetwork
 from slipstream.nets.mlp import MLP
 from slipstream.spaces import Box
 
 
-def make_body(
-    observation: Box, outputs: int, hidden: tuple[int, ...], activation: str, output_scale: float, *, key: jax.Array
-) -> MLP | ImageNetwork:
-    """A network from observations `[features, lanes]` to `[outputs, lanes]`.
+def body_maker(observation: Box, hidden: tuple[int, ...], activation: str, *, layer_norm: bool = False) -> NetworkMaker:
+    """How networks are made that look at observations. Pictures come as bytes, and need no normaliser.
 
     Args:
-        observation: what is seen. Pictures come as bytes, and need no normaliser.
-        outputs: number of outputs.
+        observation: what is seen; inputs beyond it (an action to be valued) follow it.
         hidden: sizes of the hidden layers (of a picture: after the convolutions).
         activation: name of their activation.
-        output_scale: gain of the last layer's weights (small: outputs begin near 0).
-        key: randomness of the weights.
+        layer_norm: whether hidden layers are normalised before it.
     """
-    if observation.image is not None:
-        return ImageNetwork(observation.image, hidden, outputs, activation, output_scale, key=key)
-    return MLP(observation.size, hidden, outputs, activation, output_scale, key=key)
+
+    def make(inputs: int, outputs: int, output_scale: float, *, key: jax.Array) -> MLP | ImageNetwork:
+        if observation.image is None:
+            return MLP(inputs, hidden, outputs, activation, output_scale, layer_norm=layer_norm, key=key)
+        return ImageNetwork(
+            observation.image,
+            inputs - observation.size,
+            hidden,
+            outputs,
+            activation,
+            output_scale,
+            layer_norm=layer_norm,
+            key=key,
+        )
+
+    return make

@@ -7,6 +7,9 @@ kernel; the blocks that a kernel covers are laid side by side, and one product d
 
 from __future__ import annotations
 
+import math
+from functools import partial
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -57,35 +60,44 @@ class ImageNetwork(eqx.Module):
     def __init__(
         self,
         image: tuple[int, int, int],
+        extra: int,
         hidden: tuple[int, ...],
         outputs: int,
         activation: str,
         output_scale: float,
         *,
+        layer_norm: bool,
         key: jax.Array,
     ):
         """Args:
         image: height, width and channels of a picture.
+        extra: numbers beside the picture, which go straight to the hidden layers.
         hidden: sizes of the hidden layers after the convolutions.
         outputs: number of outputs.
         activation: name of the activation of the hidden layers.
         output_scale: gain of the last layer's weights.
+        layer_norm: whether hidden layers are normalised before their activation.
         key: randomness of the weights.
         """
         *keys, last = jax.random.split(key, len(LAYERS) + 1)
         inputs = (image[2], *(channels for channels, _, _ in LAYERS[:-1]))
         self.convolutions = tuple(Convolution(i, *layer, key=k) for i, layer, k in zip(inputs, LAYERS, keys))
         self.image = image
-        features = jax.eval_shape(self._encode, jax.ShapeDtypeStruct((image[0] * image[1] * image[2], 1), jnp.uint8))
-        self.mlp = MLP(features.shape[0], hidden, outputs, activation, output_scale, key=last)
+        pixels = jax.ShapeDtypeStruct((math.prod(image), 1), jnp.uint8)
+        features = jax.eval_shape(partial(encode, self.convolutions, image), pixels).shape[0] + extra
+        self.mlp = MLP(features, hidden, outputs, activation, output_scale, layer_norm=layer_norm, key=last)
 
     def __call__(self, x: jax.Array) -> jax.Array:
-        """`[pixels, lanes]`, bytes, to `[outputs, lanes]`."""
-        return self.mlp(self._encode(x))
+        """`[pixels + extra, lanes]`, of which the pixels are bytes, to `[outputs, lanes]`."""
+        pixels = math.prod(self.image)
+        seen = encode(self.convolutions, self.image, x[:pixels])
+        return self.mlp(seen if x.shape[0] == pixels else jnp.concatenate([seen, x[pixels:]]))
 
-    def _encode(self, x: jax.Array) -> jax.Array:
-        lanes = x.shape[-1]
-        pictures = x.T.reshape(lanes, *self.image).astype(jnp.float32) * (1.0 / 255.0)
-        for convolution in self.convolutions:
-            pictures = convolution(pictures)
-        return pictures.reshape(lanes, -1).T
+
+def encode(convolutions: tuple[Convolution, ...], image: tuple[int, int, int], x: jax.Array) -> jax.Array:
+    """What convolutions make of pictures: `[pixels, lanes]` to `[features, lanes]`."""
+    lanes = x.shape[-1]
+    pictures = x.T.reshape(lanes, *image).astype(jnp.float32) * (1.0 / 255.0)
+    for convolution in convolutions:
+        pictures = convolution(pictures)
+    return pictures.reshape(lanes, -1).T

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -27,11 +29,22 @@ def pair(algo: str, observation: Box, action, *, seed: int = 0, **settings):
     algorithm = ALGORITHMS[algo].load_maker()(config.settings, observation, action)
     actor = algorithm.actor(algorithm.init(key=jax.random.key(seed)))
     actor = jax.tree.map(lambda a: lively(a, seed), actor)
-    if getattr(actor, "normalizer", None) is not None:
+    if actor.normalizer is not None:
         samples = 3.0 * jax.random.normal(jax.random.key(9), (4, observation.size, 50)) + 1.0
         merged = Normalizer.create(observation.size).merge(samples.at[:, 0].set(2.0), jnp.ones((4, 50)))
-        actor = actor.__class__(**{**vars(actor), "normalizer": merged})
-    return algorithm, actor, NumpyPolicy(recipe_of(config, observation, action), named_arrays(actor))
+        actor = replaced(actor, normalizer=merged)
+    return algorithm, actor, in_numpy(algo, observation, action, actor, **settings)
+
+
+def replaced(actor, **fields):
+    """An actor with some of its fields changed."""
+    return actor.__class__(**{**vars(actor), **fields})
+
+
+def in_numpy(algo: str, observation: Box, action, actor, **settings) -> NumpyPolicy:
+    config = PolicyConfig(("agent",), algo, make_settings(algo, settings))
+    recipe = json.loads(json.dumps(recipe_of(config, observation, action)))
+    return NumpyPolicy(recipe, named_arrays(actor))
 
 
 def lively(array: jax.Array, seed: int) -> jax.Array:
@@ -51,19 +64,47 @@ def in_jax(algorithm, actor, x, explore=False, seed=0, mask=None):
     return algorithm.act(actor, inputs, explore=explore, key=jax.random.key(seed))
 
 
-ACTOR_CRITICS = [(a, s) for a in ("ppo", "a2c") for s in (REACH, Discrete(4), MultiDiscrete((3, 2, 5)))]
+CHOICES = MultiDiscrete((3, 2, 5))
+ACTOR_CRITICS = [(a, s) for a in ("ppo", "a2c") for s in (REACH, Discrete(4), CHOICES)]
+BOUNDED = Box(3, (-2.0, 0.0, -1.0), (2.0, 10.0, 1.0))
+OFF_POLICY = [("sac", BOUNDED), ("td3", BOUNDED), ("ddpg", BOUNDED), ("dqn", Discrete(4)), ("dqn", CHOICES)]
+PICTURE = Box(40 * 36 * 3, 0.0, 255.0, image=(40, 36, 3))
 
 
-@pytest.mark.parametrize(("algo", "action"), ACTOR_CRITICS)
+@pytest.mark.parametrize(("algo", "action"), ACTOR_CRITICS + OFF_POLICY)
 @pytest.mark.parametrize("activation", ["tanh", "relu", "swish", "elu"])
 def test_the_best_action_is_the_one_jax_takes(algo, action, activation):
     algorithm, actor, policy = pair(algo, SEEN, action, activation=activation)
     x = looks(SEEN)
     unit, env, kept = policy.act(x, False, np.random.default_rng(0))
     choice = in_jax(algorithm, actor, x)
+    assert env.dtype == choice.action.dtype
     np.testing.assert_allclose(env, choice.action, atol=1e-5)
     np.testing.assert_allclose(unit, choice.kept.action, atol=1e-5)
-    np.testing.assert_allclose(kept["log_prob"], choice.kept.log_prob, atol=1e-5)
+    assert set(kept) == ({"log_prob"} if algo in ("ppo", "a2c") else set())
+    if kept:
+        np.testing.assert_allclose(kept["log_prob"], choice.kept.log_prob, atol=1e-5)
+
+
+@pytest.mark.parametrize(("algo", "action"), [("ppo", REACH), ("sac", BOUNDED), ("dqn", CHOICES)])
+def test_pictures_are_seen_as_jax_sees_them(algo, action):
+    algorithm, actor, policy = pair(algo, PICTURE, action)
+    x = np.random.default_rng(1).integers(0, 256, (PICTURE.size, LANES), np.uint8)
+    env = policy.act(x, False, np.random.default_rng(0))[1]
+    np.testing.assert_allclose(env, in_jax(algorithm, actor, x).action, atol=1e-4)
+    assert actor.normalizer is None and len({a.tobytes() for a in env.T}) > 1
+
+
+@pytest.mark.parametrize(
+    "settings", [{"dueling": True}, {"atoms": 11}, {"dueling": True, "atoms": 7}, {"layer_norm": True}]
+)
+@pytest.mark.parametrize("action", [Discrete(4), CHOICES])
+def test_every_kind_of_critic_values_choices_as_jax_does(settings, action):
+    algorithm, actor, policy = pair("dqn", SEEN, action, **settings)
+    x = looks(SEEN, 200)
+    env = policy.act(x, False, np.random.default_rng(0))[1]
+    np.testing.assert_array_equal(env, in_jax(algorithm, actor, x).action)
+    assert len(np.unique(env[0])) > 1
 
 
 @pytest.mark.parametrize(("algo", "action"), ACTOR_CRITICS)
@@ -76,18 +117,23 @@ def test_the_log_probability_is_the_one_jax_gives_the_same_action(algo, action):
     np.testing.assert_allclose(kept["log_prob"], expected, atol=2e-5)
 
 
-@pytest.mark.parametrize(("algo", "action"), ACTOR_CRITICS[:3])
-def test_exploring_draws_from_the_distribution_that_jax_draws_from(algo, action):
+@pytest.mark.parametrize("untrained", [False, True])
+@pytest.mark.parametrize(("algo", "action"), ACTOR_CRITICS[:3] + OFF_POLICY)
+def test_exploring_draws_from_the_distribution_that_jax_draws_from(algo, action, untrained):
     lanes = 20_000
-    algorithm, actor, policy = pair(algo, SEEN, action)
+    algorithm, actor, _ = pair(algo, SEEN, action)
+    if algo not in ("ppo", "a2c"):
+        actor = replaced(actor, untrained=jnp.asarray(untrained), noise=jnp.float32(0.3))
+    policy = in_numpy(algo, SEEN, action, actor)
     x = np.repeat(looks(SEEN, 1), lanes, axis=1)
-    _, env, _ = policy.act(x, True, np.random.default_rng(3))
-    drawn = np.asarray(in_jax(algorithm, actor, x, explore=True, seed=5).action)
+    unit, env, _ = policy.act(x, True, np.random.default_rng(3))
+    choice = in_jax(algorithm, actor, x, explore=True, seed=5)
     if isinstance(action, Box):
-        np.testing.assert_allclose(env.mean(axis=1), drawn.mean(axis=1), atol=0.1)
-        np.testing.assert_allclose(env.std(axis=1), drawn.std(axis=1), atol=0.1)
+        for ours, theirs in zip([*unit, *env], [*choice.kept.action, *choice.action]):
+            quantiles = [np.quantile(a, np.linspace(0.05, 0.95, 10)) for a in (ours, theirs)]
+            np.testing.assert_allclose(*quantiles, atol=0.08 * float(np.std(theirs)) + 1e-3)
         return
-    for n, ours, theirs in zip(action.choices, env, drawn):
+    for n, ours, theirs in zip(action.choices, env, np.asarray(choice.action)):
         counts = [np.bincount(a, minlength=n) / lanes for a in (ours, theirs)]
         np.testing.assert_allclose(*counts, atol=0.02)
 
@@ -107,9 +153,7 @@ def test_new_weights_in_the_same_memory_are_noticed():
     config = PolicyConfig(("agent",), "ppo", make_settings("ppo", {}))
     policy, x = NumpyPolicy(recipe_of(config, SEEN, REACH), arrays), looks(SEEN)
     policy.act(x, False, np.random.default_rng(0))
-    other = other.__class__(
-        **{**vars(other), "normalizer": other.normalizer.merge(jnp.asarray(x)[None], jnp.ones((1, LANES)))}
-    )
+    other = replaced(other, normalizer=other.normalizer.merge(jnp.asarray(x)[None], jnp.ones((1, LANES))))
     for name, a in named_arrays(other).items():
         arrays[name][...] = a
     np.testing.assert_allclose(

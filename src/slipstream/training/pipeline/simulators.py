@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import inspect
 import math
-import os
-import sys
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -19,6 +17,7 @@ import numpy as np
 
 from slipstream.names import GYM, UnknownEnvironment, module_of, named_object, nearest_names
 from slipstream.spaces import Box, Space
+from slipstream.training.film import choose_renderer
 from slipstream.training.pipeline.translation import action_of, observation_of
 
 ATARI = "ALE/"
@@ -181,12 +180,9 @@ def simulator_spaces(name: str, options: Mapping[str, Any]) -> tuple[Box, Space]
         env.close()
 
 
-def simulator_options(name: str) -> dict[str, inspect.Parameter] | None:
-    """The keyword arguments that an environment takes; None if it takes any."""
-    maker = _maker(name)
-    parameters = inspect.signature(maker).parameters.values()
-    if any(p.kind is p.VAR_KEYWORD for p in parameters):
-        return None
+def simulator_options(name: str) -> dict[str, inspect.Parameter]:
+    """The keyword arguments that an environment says it takes (it may take others: `**kwargs`)."""
+    parameters = inspect.signature(_maker(name)).parameters.values()
     kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     options = {p.name: p for p in parameters if p.kind in kinds and p.name != "render_mode"}
     extra = (TIME_LIMIT, PREPROCESS) if _is_atari(name) else (TIME_LIMIT,)
@@ -204,13 +200,14 @@ def make_environment(name: str, options: Mapping[str, Any], *, render: bool = Fa
     """
     _gymnasium()
     known = simulator_options(name)
-    for option in options:
-        if known is not None and option not in known:
-            hint = nearest_names(option, list(known)) if known else "it has none."
-            raise ValueError(f"Unknown option {option!r} of {name}: {hint}")
+    takes_others = any(p.kind is p.VAR_KEYWORD for p in inspect.signature(_maker(name)).parameters.values())
+    unknown = [option for option in options if option not in known]
+    hint = f"Unknown option {unknown[0]!r} of {name}: {nearest_names(unknown[0], list(known))}" if unknown else ""
+    if unknown and not takes_others:
+        raise ValueError(hint)
     given = {**options, **({"render_mode": "rgb_array"} if render else {})}
-    if render and sys.platform == "linux" and not os.environ.get("DISPLAY"):
-        os.environ.setdefault("MUJOCO_GL", "egl")  # which MuJoCo reads when it is first imported
+    if render:
+        choose_renderer()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what Gymnasium has to say about versions
@@ -218,6 +215,8 @@ def make_environment(name: str, options: Mapping[str, Any], *, render: bool = Fa
     except Exception as error:  # it may be someone else's code
         if isinstance(error, UnknownEnvironment):
             raise
+        if unknown and isinstance(error, TypeError):  # its base class had no use for it either
+            raise ValueError(hint) from error
         raise ValueError(f"{name} cannot be made: {type(error).__name__}: {' '.join(str(error).split())}") from error
     if not isinstance(env, _gymnasium().Env):
         raise ValueError(f"{name} is not an environment of Gymnasium: calling it made {type(env).__name__}.")
@@ -257,9 +256,9 @@ def _maker(name: str) -> Callable[..., Any]:
         if not callable(maker) or (inspect.isclass(maker) and not issubclass(maker, _gymnasium().Env)):
             raise ValueError(f"{name} is neither a gymnasium.Env nor a function that makes one.")
         return maker
+    creator = _spec(name).entry_point
     from gymnasium.envs.registration import load_env_creator
 
-    creator = _spec(name).entry_point
     return load_env_creator(creator) if isinstance(creator, str) else creator
 
 
