@@ -19,7 +19,14 @@ def pipeline_config():
     """`pipeline_config("Faulty", how="raise", settings=..., driver=..., **fields)`"""
 
     def make(env="Faulty", algo="ppo", settings=PPO, driver=None, total_steps=10**9, seed=3, options=None, **fields):
-        sizes = {"samplers": 2, "envs_per_sampler": 3, "rollout_length": 8, "evaluator_share": 0.0, **(driver or {})}
+        sizes = {
+            "samplers": 2,
+            "envs_per_sampler": 3,
+            "rollout_length": 8,
+            "evaluator_share": 0.0,
+            "film_share": 0.0,
+            **(driver or {}),
+        }
         policies = {"agent": PolicyConfig(("agent",), algo, settings)}
         return TrainConfig(
             f"{ENVIRONMENTS}:{env}",

@@ -45,7 +45,11 @@ class Recorded(gymnasium.Env):
 class Faulty(gymnasium.Env):
     """Goes wrong at a step: every time, or with `once` (a file) only until that exists."""
 
-    def __init__(self, how: str = "", at: int = 20, once: str = ""):
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 25}
+
+    def __init__(self, how: str = "", at: int = 20, once: str = "", draws: bool = False, render_mode=None):
+        if render_mode is not None and not draws:
+            raise TypeError("unexpected keyword argument 'render_mode'")
         self.observation_space = spaces.Box(-1.0, 1.0, (2,), np.float32)
         self.action_space = spaces.Discrete(2)
         self.how, self.at, self.once = how, at, once
@@ -62,6 +66,9 @@ class Faulty(gymnasium.Env):
                 Path(self.once).touch()
             self.fail()
         return self.np_random.uniform(-1, 1, 2).astype(np.float32), 1.0, False, self.time % 10 == 0, {}
+
+    def render(self):
+        return np.full((20, 30, 3), 25 * (self.time % 10), np.uint8)
 
     def fail(self):
         if self.how == "raise":

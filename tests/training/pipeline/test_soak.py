@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from slipstream.algos.settings import SACConfig
+from slipstream.training.pipeline.crew import EVALUATOR, SAMPLERS
 from slipstream.training.pipeline.workers import ENOUGH_STEPS
 
 SECONDS = float(os.environ.get("SLIPSTREAM_SOAK_SECONDS", "60"))
@@ -34,7 +35,7 @@ def test_a_pipeline_survives_a_killer(pipeline_config, at_work):
     with at_work(config) as pipeline:
         trainer, crew = pipeline.trainer, pipeline.trainer.crew
         slices = trainer.feed._layout.slices
-        columns = {"evaluator": 0, "sampler 0": 1, "sampler 1": 2}
+        columns = {"evaluator": EVALUATOR, "sampler 0": SAMPLERS, "sampler 1": SAMPLERS + 1}
         pipeline.until(lambda: trainer.updates > 0)
         since = {name: 0 for name in columns}
         files = len(os.listdir("/proc/self/fd"))

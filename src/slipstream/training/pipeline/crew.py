@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,8 +23,14 @@ from slipstream.training.pipeline.status import UNLIMITED, Status
 from slipstream.training.pipeline.weights import NONE, Weights
 from slipstream.training.pipeline.workers import Plan, Workers, usage
 
-EVALUATOR, SAMPLERS = 0, 1
-"""Columns of the status: that of the evaluator, and the first one of a sampler."""
+EVALUATOR, VISUALISER, SAMPLERS = 0, 1, 2
+"""Columns of the status: those of the evaluator and the visualiser, and the first one of a sampler."""
+
+FIRST_FILM = 20.0
+"""Seconds after which the visualiser begins: before, there is little to see, and everybody else starts."""
+
+FILMED_STEPS = 1000
+"""How long a film is at most."""
 
 EVALUATED_AT_ONCE = 20
 """Environments of the evaluator, at most."""
@@ -33,7 +40,7 @@ GOAL_SHARE = 0.5
 
 
 class Crew:
-    """Samplers and the evaluator of a run."""
+    """Samplers, the evaluator and the visualiser of a run."""
 
     def __init__(
         self, config: TrainConfig, env: str, group: Group, recipe: dict, actor: Mapping[str, np.ndarray], most: int
@@ -64,10 +71,11 @@ class Crew:
     # Coming and going.
 
     def start(self, run: RunDirectory, warn: Callable[[str], None]) -> None:
-        """Begin with an evaluator, if there is to be one; samplers come with `employ`."""
+        """Begin with an evaluator, if there is to be one; samplers come with `employ`, and a visualiser later."""
         self._workers = Workers(run.log, warn)
         if self._driver.evaluator_share > 0:
             self._workers.add(self._plan(EVALUATOR, "evaluator", self._evaluator_job, self._judged.descriptor))
+        self._run, self._film_at = run, time.monotonic() + FIRST_FILM if self._driver.film_share > 0 else math.inf
 
     def employ(self, samplers: int, lanes: int, experience: dict[str, Any]) -> None:
         """Let so many samplers work, in place of those that there are.
@@ -102,8 +110,13 @@ class Crew:
 
     def check(self) -> None:
         """Replace processes that have failed, or raise `TrainingFailed` if one fails again and again."""
-        if self._workers is not None:
-            self._workers.check()
+        if self._workers is None:
+            return
+        self._workers.check()
+        if time.monotonic() >= self._film_at:
+            self._film_at = math.inf
+            plan = self._plan(VISUALISER, "visualiser", self._visualiser_job, self.weights.descriptor)
+            self._workers.add(replace(plan, essential=False))
 
     @property
     def pids(self) -> dict[str, int]:
@@ -157,6 +170,14 @@ class Crew:
             "every": every,
             "first": last + every,
             "judged": self._judged.to_json(),
+        }
+
+    def _visualiser_job(self) -> dict[str, Any]:
+        return {
+            "seed": (self._config.seed + EVALUATION_SEED) & 0x7FFFFFFF,
+            "file": str(self._run.film),
+            "limit": FILMED_STEPS,
+            "share": self._driver.film_share,
         }
 
     # What they have done.

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from slipstream.runs.directory import RunDirectory, RunError, write_atomically
+from slipstream.runs.directory import TUNED, RunDirectory, RunError, write_atomically
 
 WORTHWHILE = 1.05
 """How much better something must be to be worth more processes or environments, or fewer."""
@@ -27,9 +27,6 @@ UPDATES_MATTER = 2.0 / 3.0
 
 LANES = (1, 2, 4, 8, 16, 32, 64)
 GUESSED_LANES = 8
-
-FILE = "tuned.json"
-"""In a run's directory, and among what is kept for the machine."""
 
 
 @dataclass(frozen=True)
@@ -175,7 +172,7 @@ class Tuning:
 
 def kept_choice(run: RunDirectory, key: str) -> Choice | None:
     """What was found for a run, or else for runs like it on this machine (which the run then keeps)."""
-    own = run.path / FILE
+    own = run.tuned
     with suppress(OSError, ValueError, KeyError, TypeError):
         return Choice(**json.loads(own.read_text())["choice"])
     with suppress(OSError, ValueError, KeyError, TypeError):
@@ -191,7 +188,7 @@ def keep_choice(run: RunDirectory, key: str, tuning: Tuning) -> None:
     assert tuning.best is not None
     rows = [{**asdict(m.choice), "samples": m.samples, "updates": m.updates} for m in tuning.measured]
     found = {"choice": asdict(tuning.best), "measured": rows}
-    _write(run.path / FILE, found)
+    _write(run.tuned, found)
     file = _machine_file()
     known: dict[str, Any] = {}
     with suppress(OSError, ValueError):
@@ -207,4 +204,4 @@ def _write(file: Path, content: dict[str, Any]) -> None:
 
 def _machine_file() -> Path:
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return Path(home) / "slipstream" / FILE
+    return Path(home) / "slipstream" / TUNED

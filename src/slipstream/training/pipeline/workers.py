@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from slipstream.training.health import TrainingFailed
-from slipstream.training.pipeline.child import TRACEBACK, Job
+from slipstream.training.pipeline.child import GIVEN_UP, TRACEBACK, Job
 
 FAILURES = 3
 """So many failures of a process in a row, without a step to be proud of in between, end the run."""
@@ -29,6 +29,9 @@ LAST_WORDS = 16_384
 
 SINGLE = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1")
 """Processes are the parallelism: threads of theirs would be in each other's way."""
+
+STARTING = 60.0
+"""Seconds that a process may take to make its environments, at the least."""
 
 GRACE = 2.0
 """Seconds in which a process that is told to stop may close its environments."""
@@ -52,6 +55,8 @@ class Plan:
     """When it was last alive (`time.monotonic`)."""
     patience: float
     """Seconds without a sign of life after which it counts as hung."""
+    essential: bool = True
+    """Whether the run ends if it fails again and again; else the run goes on without it."""
 
 
 class Worker:
@@ -61,6 +66,8 @@ class Worker:
         self.plan = plan
         self.failures = 0
         """In a row, without enough steps in between."""
+        self.hopeless = False
+        """Whether another in its place would do no better."""
         self._process: subprocess.Popen[bytes] | None = None
         self._output: Any = None
 
@@ -92,8 +99,9 @@ class Worker:
         assert self._process is not None
         code, plan = self._process.poll(), self.plan
         if code is None:
-            quiet = time.monotonic() - max(plan.heartbeat(), self._started)
-            if quiet < plan.patience:
+            heard = plan.heartbeat()
+            quiet = time.monotonic() - max(heard, self._started)
+            if quiet < (plan.patience if heard > self._started else max(plan.patience, STARTING)):
                 return None
             self._kill_with_traceback()
             how = f"took no step for {quiet:.0f} s"
@@ -102,8 +110,10 @@ class Worker:
         else:
             words = self.last_words().splitlines()
             how = f"failed: {words[-1]}" if code and words else f"ended by itself with exit code {code}"
+            self.hopeless = code == GIVEN_UP
         proud = plan.steps() - self._steps >= ENOUGH_STEPS
         self.failures = 1 if proud else self.failures + 1
+        self.hopeless |= self.failures >= FAILURES
         return how
 
     def _kill_with_traceback(self) -> None:
@@ -178,13 +188,18 @@ class Workers:
         Raises:
             TrainingFailed: when one fails again and again.
         """
-        for worker in self._all:
+        for worker in list(self._all):
             how = worker.failure()
             if how is None:
                 continue
             name, words = worker.plan.name, worker.last_words()
             self._log(f"{name} {how}" + (f"; it said:\n{words}" if words else ""))
-            if worker.failures >= FAILURES:
+            if worker.hopeless and not worker.plan.essential:
+                self._warn(f"There is no {name} any more: it {how}")
+                self._all.remove(worker)
+                worker.stop(0.0)
+                continue
+            if worker.hopeless:
                 raise TrainingFailed(
                     f"The environment fails again and again: {name} {how} ({worker.failures} times in a row; what it "
                     "said is in the run's log.txt)."
