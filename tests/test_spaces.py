@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from slipstream.spaces import Box, Discrete, MultiDiscrete, describe
+from slipstream.spaces import Box, Discrete, MultiDiscrete, describe, from_json, to_json
 
 
 @pytest.mark.parametrize("count", [0, -1, 2.0, True, "3"])
@@ -41,3 +41,12 @@ def test_descriptions_are_short():
     spaces = [Box(4), Box(2, -2.0, 2.0), Discrete(5), MultiDiscrete((11, 3))]
     expected = ["Box(4)", "Box(2, -2 .. 2)", "Discrete(5)", "MultiDiscrete(11, 3)"]
     assert [describe(s) for s in spaces] == expected
+
+
+def test_a_picture_is_bytes_of_its_height_width_and_channels():
+    picture = Box(24, 0.0, 255.0, image=(2, 3, 4))
+    assert describe(picture) == "Image(2, 3, 4)"
+    assert from_json(to_json(picture)) == picture
+    for size, high in ((23, 255.0), (24, 1.0)):
+        with pytest.raises(ValueError, match="24 bytes"):
+            Box(size, 0.0, high, image=(2, 3, 4))

@@ -18,14 +18,23 @@ class Box:
 
     As an action space, finite bounds are what a policy's actions are clipped to. They may be one number
     for all components or a tuple with one for each.
+
+    With `image`, the components are the bytes of a picture, 0 .. 255: row by row, the channels of a pixel together.
     """
 
     size: int
     low: float | tuple[float, ...] = -math.inf
     high: float | tuple[float, ...] = math.inf
+    image: tuple[int, int, int] | None = None
+    """Height, width and channels."""
 
     def __post_init__(self) -> None:
         _check_count("Box size", self.size)
+        if self.image is not None and (math.prod(self.image) != self.size or (self.low, self.high) != (0.0, 255.0)):
+            raise ValueError(
+                f"An image of {self.image} is a Box of {math.prod(self.image)} bytes within 0 .. 255, got size="
+                f"{self.size}, low={self.low} and high={self.high}."
+            )
         for name, bound in (("low", self.low), ("high", self.high)):
             if isinstance(bound, tuple) and len(bound) != self.size:
                 raise ValueError(f"Box {name} has {len(bound)} bounds for {self.size} components: {bound}.")
@@ -86,8 +95,10 @@ Space = Box | Discrete | MultiDiscrete
 
 
 def describe(space: Space) -> str:
-    """A short text for tables, such as `Box(4)` or `MultiDiscrete(11, 11)`."""
+    """A short text for tables, such as `Box(4)`, `Image(84, 84, 4)` or `MultiDiscrete(11, 11)`."""
     if isinstance(space, Box):
+        if space.image is not None:
+            return f"Image({', '.join(map(str, space.image))})"
         if not space.bounded:
             return f"Box({space.size})"
         return f"Box({space.size}, {space.lows.min():g} .. {space.highs.max():g})"
@@ -99,6 +110,8 @@ def describe(space: Space) -> str:
 def to_json(space: Space) -> dict[str, Any]:
     """A space as plain data; bounds that are infinite become null, which JSON has."""
     if isinstance(space, Box):
+        if space.image is not None:
+            return {"kind": "image", "shape": list(space.image)}
         bounds = {n: [b if math.isfinite(b) else None for b in a.tolist()] for n, a in _bounds(space).items()}
         return {"kind": "box", "size": space.size, **bounds}
     kind = "discrete" if isinstance(space, Discrete) else "multi-discrete"
@@ -107,6 +120,9 @@ def to_json(space: Space) -> dict[str, Any]:
 
 def from_json(data: dict[str, Any]) -> Space:
     """The space that `to_json` was given (with a bound for each component)."""
+    if data["kind"] == "image":
+        height, width, channels = data["shape"]
+        return Box(height * width * channels, 0.0, 255.0, image=(height, width, channels))
     if data["kind"] == "box":
         low = tuple(-math.inf if b is None else b for b in data["low"])
         high = tuple(math.inf if b is None else b for b in data["high"])

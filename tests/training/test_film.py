@@ -14,8 +14,9 @@ from slipstream.envs import Worlds
 from slipstream.envs.drawing import BLUE, Circle, Picture
 from slipstream.envs.registry import NAMES, make_env
 from slipstream.training import film
-from slipstream.training.film import DrawnFilm, FilmError, make_film, refuse_impossible, write_film
+from slipstream.training.film import FilmError, write_film
 from slipstream.training.robot_film import SKY, RobotFilm
+from slipstream.training.world_film import DrawnFilm, make_film, refuse_impossible
 
 SLIDER = """
 <mujoco><worldbody><geom type="plane" size="0 0 1"/>

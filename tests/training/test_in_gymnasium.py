@@ -57,7 +57,7 @@ def cartpole_run(tmp_path_factory) -> str:
 def test_returns_are_the_sums_of_gymnasiums_rewards(cartpole_run):
     policy = load(cartpole_run, checkpoint="latest")
     policies, actors = load_policies(RunDirectory.open(cartpole_run), "latest")
-    found = evaluate_in_gymnasium(policies, actors, match(make_env("cartpole"), {}), 3, seed=5)
+    found = evaluate_in_gymnasium(policies, actors, "gym:CartPole-v1", {}, 3, seed=5)
     returns = []
     for seed in (5, 6, 7):
         env = gymnasium.make("CartPole-v1")
@@ -99,3 +99,9 @@ def test_evaluations_report_what_the_world_reports(tmp_path, capsys):
     assert 0 < json.loads(capsys.readouterr().out)["report"]["final_distance"] < 1
     assert main(command) == 0
     assert "Final distance" in capsys.readouterr().out
+
+
+def test_a_policy_that_does_not_fit_is_refused_with_both_spaces(cartpole_run):
+    policies, actors = load_policies(RunDirectory.open(cartpole_run), "latest")
+    with pytest.raises(ValueError, match=r"looks at Box\(4\), but gym:Acrobot-v1 has Box\(6"):
+        evaluate_in_gymnasium(policies, actors, "gym:Acrobot-v1", {}, 1)

@@ -18,9 +18,9 @@ from slipstream.algos.returns import generalized_advantage
 from slipstream.algos.samples import Samples, standardized, weighted_mean
 from slipstream.algos.settings import ActorCriticConfig
 from slipstream.nets.agent import ActorCritic, NetworkMaker, PolicyNetwork
+from slipstream.nets.body import body_maker
 from slipstream.nets.distributions import distribution_for
 from slipstream.nets.memory import Memory
-from slipstream.nets.mlp import MLP
 from slipstream.nets.normalizer import Normalizer, normalized
 from slipstream.spaces import Box, Space
 
@@ -69,6 +69,8 @@ def make_actor_critic(
     average: Average,
 ) -> Algorithm:
     """The record of an algorithm that differs from its siblings in its optimiser and its update alone."""
+    if config.memory != "none" and observation.image is not None:
+        raise ValueError("A memory does not look at pictures: leave memory unset, and stack frames instead.")
     init = partial(init_learner, config, optimizer, observation, action, network)
     return Algorithm(
         init=init,
@@ -89,13 +91,12 @@ def init_learner(
     *,
     key: jax.Array,
 ) -> Learner:
-    def mlp(inputs: int, outputs: int, output_scale: float, *, key: jax.Array) -> MLP:
-        return MLP(inputs, config.hidden, outputs, config.activation, output_scale, key=key)
-
+    image = observation.image is not None
+    seen = observation if config.memory == "none" else Box(config.memory_size)
     made: Any = ActorCritic(
         observation.size,
         distribution_for(action),
-        network or mlp,
+        network or body_maker(seen, config.hidden, config.activation),
         config.initial_log_std,
         None if config.memory == "none" else lambda k: _memory(config, observation, key=k),
         key=key,
@@ -103,7 +104,7 @@ def init_learner(
     return Learner(
         network=made,
         optimizer=optimizer.init(made),
-        normalizer=Normalizer.create(observation.size) if config.normalize_observation else None,
+        normalizer=Normalizer.create(observation.size) if config.normalize_observation and not image else None,
         learning_rate=jnp.asarray(config.learning_rate, jnp.float32),
         unlearned=jnp.zeros((), jnp.int32),
     )

@@ -19,7 +19,6 @@ from slipstream.algos.off_policy import (
     Trained,
     count_unlearned,
     fresh_normalizer,
-    mlp_maker,
     prepared,
     replay_of,
     summary,
@@ -29,6 +28,7 @@ from slipstream.algos.off_policy import (
 from slipstream.algos.settings import ContinuousConfig
 from slipstream.nets import noise
 from slipstream.nets.agent import NetworkMaker
+from slipstream.nets.body import body_maker
 from slipstream.nets.distributions import in_bounds
 from slipstream.nets.normalizer import Normalizer, normalized
 from slipstream.spaces import Box, Space, describe
@@ -111,10 +111,10 @@ def _init(
 ) -> Learner:
     policy_key, critic_key = jax.random.split(key)
     hidden = config.hidden if config.critic_hidden is None else config.critic_hidden
-    policy = (network or mlp_maker(config.hidden, config.activation))(
+    policy = (network or body_maker(observation, config.hidden, config.activation))(
         observation.size, action.size * kind.outputs_per_component, 0.01, key=policy_key
     )
-    make = network or mlp_maker(hidden, config.activation, config.layer_norm)
+    make = network or body_maker(observation, hidden, config.activation, layer_norm=config.layer_norm)
     critics = jax.vmap(lambda k: make(observation.size + action.size, head.outputs, 1.0, key=k))(
         jax.random.split(critic_key, config.critics)
     )

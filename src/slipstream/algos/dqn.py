@@ -21,7 +21,6 @@ from slipstream.algos.off_policy import (
     Trained,
     count_unlearned,
     fresh_normalizer,
-    mlp_maker,
     prepared,
     replay_of,
     summary,
@@ -30,6 +29,7 @@ from slipstream.algos.off_policy import (
 )
 from slipstream.algos.settings import DQNConfig
 from slipstream.nets.agent import NetworkMaker
+from slipstream.nets.body import body_maker
 from slipstream.nets.distributions import Categorical
 from slipstream.nets.normalizer import Normalizer, normalized
 from slipstream.spaces import Box, Space, describe
@@ -53,7 +53,7 @@ def make_dqn(
     if isinstance(action, Box):
         raise ValueError(f"DQN needs actions that are choices, not {describe(action)}: take sac, td3, ddpg or ppo.")
     head, choices = head_for(config), action.choices
-    make = network or mlp_maker(config.hidden, config.activation, config.layer_norm)
+    make = network or body_maker(observation, config.hidden, config.activation, layer_norm=config.layer_norm)
     return Algorithm(
         init=partial(_init, config, head, choices, observation, make),
         actor=partial(_actor, config),

@@ -13,8 +13,6 @@ from jax.flatten_util import ravel_pytree
 from slipstream.algos.algo import SURPRISE, Average, Replay, Transitions
 from slipstream.algos.descent import descend
 from slipstream.algos.settings import OffPolicyConfig
-from slipstream.nets.agent import NetworkMaker
-from slipstream.nets.mlp import MLP
 from slipstream.nets.normalizer import Normalizer, normalized
 from slipstream.spaces import Box
 
@@ -73,15 +71,9 @@ def replay_of(config: OffPolicyConfig) -> Replay:
     )
 
 
-def mlp_maker(hidden: tuple[int, ...], activation: str, layer_norm: bool = False) -> NetworkMaker:
-    def make(inputs: int, outputs: int, output_scale: float, *, key: jax.Array) -> MLP:
-        return MLP(inputs, hidden, outputs, activation, output_scale, layer_norm=layer_norm, key=key)
-
-    return make
-
-
 def fresh_normalizer(config: OffPolicyConfig, observation: Box) -> Normalizer | None:
-    return Normalizer.create(observation.size) if config.normalize_observation else None
+    wanted = config.normalize_observation and observation.image is None
+    return Normalizer.create(observation.size) if wanted else None
 
 
 def with_seen(normalizer: Normalizer | None, batch: Transitions, average: Average) -> Normalizer | None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-EPISODES = {"slipstream": 100, "gymnasium": 20}
+EPISODES, EPISODES_IN_GYMNASIUM = 100, 20
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,8 @@ class Eval:
     """Play whole episodes with the policies of a run and report their returns.
 
     Every world plays exactly one episode, so that short ones do not count more often than long ones. With
-    `--in gymnasium` the policy is also played in Gymnasium's own environment (for robots: MuJoCo's engine).
+    `--in gymnasium` the policy is also played in Gymnasium's own environment (for robots: MuJoCo's engine). A run that
+    was trained in an environment of Gymnasium is played there, and nowhere else.
     """
 
     run: tyro.conf.Positional[str]
@@ -24,7 +25,7 @@ class Eval:
     in_: Annotated[Literal["slipstream", "gymnasium"], tyro.conf.arg(name="in")] = "slipstream"
     """Where to play: only here, or in unmodified Gymnasium too."""
     episodes: int | None = None
-    """How many episodes to play; by default 100, or 20 in Gymnasium and here."""
+    """How many episodes to play; by default 100, and 20 wherever Gymnasium has a part in it."""
     seed: int = 1_000_003
     """Randomness of the worlds."""
     explore: bool = False
@@ -47,29 +48,35 @@ def run(options: Eval) -> int:
     from slipstream.cli.values import parse_assignments, parse_pairs, strict_json, warn
     from slipstream.envs.registry import make
     from slipstream.runs.directory import RunDirectory
+    from slipstream.training.config import PipelineConfig
     from slipstream.training.config_json import from_json
     from slipstream.training.evaluate import evaluate
+    from slipstream.training.in_gymnasium import evaluate_in_gymnasium, match
     from slipstream.training.loading import load_policies
     from slipstream.training.play import WorldsArena
     from slipstream.training.source import world_of
 
-    episodes = EPISODES[options.in_] if options.episodes is None else options.episodes
-    if episodes < 1:
-        raise ValueError(f"--episodes must be at least 1, got {episodes}.")
     directory = RunDirectory.open(options.run)
     config = from_json(directory.config())
+    at_home = isinstance(config.driver, PipelineConfig)  # in Gymnasium
+    usual = EPISODES_IN_GYMNASIUM if at_home or options.in_ == "gymnasium" else EPISODES
+    episodes = usual if options.episodes is None else options.episodes
+    if episodes < 1:
+        raise ValueError(f"--episodes must be at least 1, got {episodes}.")
     opponents = parse_pairs("--with", options.with_)
     policies, actors = load_policies(directory, options.checkpoint, opponents)
     world = world_of(directory, config, options.saved_source, warn)
     env_options = {**config.env_options, **parse_assignments("--option", options.option)}
-    worlds = make(world, episodes, options.seed, options.backend, **env_options)
+    how: Any = {"explore": options.explore, "seed": options.seed}
     there = chosen = None
-    if options.in_ == "gymnasium":
-        from slipstream.training.in_gymnasium import evaluate_in_gymnasium, match
-
-        chosen = match(worlds.env, env_options)
-        there = evaluate_in_gymnasium(policies, actors, chosen, episodes, seed=options.seed, explore=options.explore)
-    here = evaluate(policies, actors, WorldsArena(worlds), explore=options.explore, seed=options.seed)
+    if at_home:
+        here = evaluate_in_gymnasium(policies, actors, world, env_options, episodes, warn=warn, **how)
+    else:
+        worlds = make(world, episodes, options.seed, options.backend, **env_options)
+        if options.in_ == "gymnasium":
+            chosen = match(worlds.env, env_options)
+            there = evaluate_in_gymnasium(policies, actors, chosen.name, chosen.kwargs, episodes, **how)
+        here = evaluate(policies, actors, WorldsArena(worlds), **how)
     if options.json:
         result = {"run": options.run, "env": config.env, **here.to_json()}
         result |= {"with": opponents} if opponents else {}

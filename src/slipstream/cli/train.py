@@ -34,7 +34,8 @@ class Configured:
     """What to train; the options that `train` and `sweep` share."""
 
     env: tyro.conf.Positional[str | None] = None
-    """Name of a world (see `slipstream envs`), or path/to/file.py:Class."""
+    """Name of a world (see `slipstream envs`), path/to/file.py:Class or module:Class, or gym:ID for an environment that
+    is registered with Gymnasium."""
     steps: int | None = None
     """Steps of all worlds together, rounded up to whole iterations."""
     seconds: float | None = None
@@ -43,6 +44,12 @@ class Configured:
     """How many copies of the world run at once."""
     rollout: int | None = None
     """Steps of every world between two updates."""
+    samplers: int | None = None
+    """Processes that step environments of Gymnasium; by default as many as are measured to be best."""
+    envs_per_sampler: int | None = None
+    """Environments of Gymnasium that each of them steps; likewise."""
+    tune: bool = True
+    """Measure how many are best in the first seconds, and remember it; else guess."""
     seed: int | None = None
     """The same seed on the same machine gives the same bits; 0 if none is given."""
     algo: Annotated[str | None, tyro.conf.arg(metavar=f"{{{','.join(ALGORITHMS)}}}")] = None
@@ -195,6 +202,9 @@ def configure(options: Configured, varied: Mapping[str, Any] | None = None) -> T
     changes = {
         "num_worlds": options.worlds,
         "rollout_length": options.rollout,
+        "samplers": options.samplers,
+        "envs_per_sampler": options.envs_per_sampler,
+        "tune": None if options.tune else False,
         "total_steps": options.steps,
         "total_seconds": options.seconds,
         "seed": options.seed,

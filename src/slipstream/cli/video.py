@@ -15,7 +15,8 @@ import tyro
 class Video:
     """Play an episode with the policies of a run and film it, without a screen.
 
-    Robots are drawn by MuJoCo's renderer, other worlds by their own method `draw` (docs/your-first-world.md).
+    Robots are drawn by MuJoCo's renderer, other worlds by their own method `draw` (docs/your-first-world.md), and
+    environments of Gymnasium by themselves (render_mode="rgb_array").
     """
 
     run: tyro.conf.Positional[str]
@@ -33,7 +34,7 @@ class Video:
     checkpoint: str = "best"
     """Which weights: best, latest, or a checkpoint's name."""
     width: int = 480
-    """Of the film, in pixels."""
+    """Of the film, in pixels; an environment of Gymnasium keeps its proportions."""
     height: int = 320
     """Of the film, in pixels."""
     json: bool = False
@@ -41,15 +42,13 @@ class Video:
 
 
 def run(options: Video) -> int:
-    from slipstream.training.robot_film import choose_renderer
+    from slipstream.training.film import choose_renderer
 
     choose_renderer()
     from slipstream.cli.values import parse_assignments, warn
-    from slipstream.envs.registry import make
     from slipstream.runs.directory import RunDirectory
+    from slipstream.training.config import PipelineConfig
     from slipstream.training.config_json import from_json
-    from slipstream.training.film import make_film, refuse_impossible, write_film
-    from slipstream.training.loading import load_policies
     from slipstream.training.source import world_of
 
     if options.width < 16 or options.height < 16:
@@ -60,7 +59,22 @@ def run(options: Video) -> int:
     config = from_json(directory.config())
     file = Path(options.out) if options.out else Path(options.run) / "video.gif"
     env_options = {**config.env_options, **parse_assignments("--option", options.option)}
-    worlds = make(world_of(directory, config, options.saved_source, warn), 1, options.seed, **env_options)
+    world = world_of(directory, config, options.saved_source, warn)
+    film = _film_gymnasium if isinstance(config.driver, PipelineConfig) else _film_world
+    steps = film(directory, world, env_options, file, options)
+    result = {"file": str(file), "steps": steps}
+    print(json_module.dumps(result) if options.json else f"Wrote {file} ({steps} steps)")
+    return 0
+
+
+def _film_world(directory: Any, world: str, env_options: dict[str, Any], file: Path, options: Video) -> int:
+    """Film an episode of a world of ours: how many steps it took."""
+    from slipstream.envs.registry import make
+    from slipstream.training.film import write_film
+    from slipstream.training.loading import load_policies
+    from slipstream.training.world_film import make_film, refuse_impossible
+
+    worlds = make(world, 1, options.seed, **env_options)
     refuse_impossible(worlds.env, file)
     policies, actors = load_policies(directory, options.checkpoint)
     progress, shown = _progress_bar()
@@ -68,10 +82,42 @@ def run(options: Video) -> int:
         states = _record(policies, actors, worlds, options.steps, progress)
         with closing(make_film(worlds.env, states, options.width, options.height)) as film:
             write_film(film, file, lambda numbers: progress.track(numbers, description="rendering"))
-    steps = len(states) - 1
-    result = {"file": str(file), "steps": steps}
-    print(json_module.dumps(result) if options.json else f"Wrote {file} ({steps} steps)")
-    return 0
+    return len(states) - 1
+
+
+def _film_gymnasium(directory: Any, world: str, env_options: dict[str, Any], file: Path, options: Video) -> int:
+    """Film an episode of an environment of Gymnasium: how many steps it took."""
+    from slipstream.training.loading import load_policies
+    from slipstream.training.pipeline.filming import film_episode, filmed_simulator
+    from slipstream.training.pipeline.numpy_policy import NumpyPolicy, recipe_of
+    from slipstream.training.saving import named_arrays
+
+    with closing(filmed_simulator(world, env_options, options.seed, file)) as simulator:
+        policies, actors = load_policies(directory, options.checkpoint)
+        ((name, (group,)),) = policies.groups.items()
+        recipe = recipe_of(policies.configs[name], group.observation, group.action)
+        policy = NumpyPolicy(recipe, named_arrays(actors[name]))
+        progress, shown = _progress_bar()
+        with shown:
+            task = progress.add_task("recording", total=options.steps or simulator.limit)
+
+            def alive(steps: int) -> bool:
+                progress.advance(task, steps)
+                return True
+
+            filmed = film_episode(
+                simulator,
+                policy,
+                file,
+                seed=options.seed,
+                limit=options.steps,
+                width=options.width,
+                height=options.height,
+                alive=alive,
+                show=lambda numbers: progress.track(numbers, description="writing"),
+            )
+    assert filmed is not None
+    return filmed.steps
 
 
 def _progress_bar() -> tuple[Any, AbstractContextManager]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-ROBOTS = ("mujoco", "gymnasium")
+from slipstream.names import OPTIONAL
 
 
 class ExtraMissing(ValueError):
@@ -21,6 +21,6 @@ def robots_extra() -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        if error.name not in ROBOTS:
+        if error.name not in OPTIONAL:
             raise
         raise ExtraMissing(error.name) from error

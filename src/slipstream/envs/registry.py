@@ -6,21 +6,17 @@ A name is one of `NAMES`, or `path/to/file.py:Class` for a world of the user's o
 from __future__ import annotations
 
 import copy
-import difflib
-import hashlib
 import importlib
-import importlib.util
 import inspect
 import os
 import sys
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from slipstream.envs.env import Env
-from slipstream.envs.extras import ROBOTS, robots_extra
+from slipstream.envs.extras import robots_extra
 from slipstream.envs.options import check_options, options_of
 from slipstream.envs.worlds import Worlds
+from slipstream.names import UnknownEnvironment, module_in_file, nearest_names
 
 NAMES = {
     "cartpole": "slipstream.envs.classic.cartpole:CartPole",
@@ -54,16 +50,6 @@ AnyEnv = str | type[Env] | Env
 
 INTERACTIVE = "<interactive>"
 """In place of a file, in the name of a class that is in none."""
-
-
-class UnknownEnvironment(ValueError):
-    """No world of that name; the message has the nearest ones."""
-
-
-def nearest_names(name: str, known: list[str]) -> str:
-    """How to go on after a wrong name."""
-    near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
-    return f"did you mean {' or '.join(map(repr, near))}?" if near else f"choose from {', '.join(known)}."
 
 
 def env_class(env: AnyEnv) -> type[Env]:
@@ -110,27 +96,6 @@ def env_name(env: AnyEnv) -> str:
         return f"{INTERACTIVE}:{kind.__name__}"
     relative = os.path.relpath(file)
     return f"{file if relative.startswith('..') else relative}:{kind.__qualname__}"
-
-
-def module_in_file(file: str) -> ModuleType:
-    """The module that a Python file of the user's defines, or an error that says why there is none."""
-    path = Path(file).resolve()
-    if not path.is_file():
-        raise UnknownEnvironment(f"There is no file {file}.")
-    # Files of the same name in different folders are different modules.
-    module_name = f"slipstream_user_{path.stem}_{hashlib.sha256(bytes(path)).hexdigest()[:8]}"
-    spec = importlib.util.spec_from_file_location(module_name, path)
-    if spec is None or spec.loader is None:
-        raise UnknownEnvironment(f"{file} is not a Python file.")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[module_name] = module  # dataclasses look their module up by name
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:  # it is someone else's code
-        if isinstance(error, ModuleNotFoundError) and error.name in ROBOTS:
-            raise
-        raise ValueError(f"{file} cannot be imported: {type(error).__name__}: {error}") from error
-    return module
 
 
 def _class_in_file(name: str) -> type[Env]:

@@ -22,6 +22,7 @@ FORMAT = 2
 
 CONFIG, METRICS, LOG, LOCK, TENSORBOARD = "config.json", "metrics.jsonl", "log.txt", "run.lock", "tensorboard"
 CHECKPOINTS, SOURCE, SOURCE_RECORD = "checkpoints", "source", "manifest.json"
+FILM, TUNED = "film.gif", "tuned.json"
 
 
 class RunError(RuntimeError):
@@ -66,7 +67,7 @@ def append(path: Path, data: bytes) -> None:
 
 def new_run_name(env: str, algo: str, seed: int) -> str:
     """A name that sorts by time, such as `cartpole-ppo-20260101-120000-seed0`."""
-    short = Path(env.rpartition(":")[2]).stem if ".py:" in env else env
+    short = env.rpartition(":")[2].replace("/", "-")
     return f"{short}-{algo}-{time.strftime('%Y%m%d-%H%M%S')}-seed{seed}".lower()
 
 
@@ -264,6 +265,16 @@ class RunDirectory:
     @property
     def tensorboard(self) -> Path:
         return self.path / TENSORBOARD
+
+    @property
+    def film(self) -> Path:
+        """An episode of a policy that was new not long ago."""
+        return self.path / FILM
+
+    @property
+    def tuned(self) -> Path:
+        """How many processes were found to be best."""
+        return self.path / TUNED
 
     @property
     def checkpoints(self) -> Path:

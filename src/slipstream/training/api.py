@@ -8,18 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from slipstream.arrays import array_types
-from slipstream.envs.registry import make_env
 from slipstream.runs.checkpoint import checkpoint_names, load_checkpoint
 from slipstream.runs.directory import RunDirectory, new_run_name
 from slipstream.runs.metrics import MetricsFile, TensorBoard, forget_after
-from slipstream.training.choices import AnyEnv, default_config, with_changes
-from slipstream.training.config import TrainConfig
+from slipstream.training.choices import AnyEnv, default_config, groups_of, with_changes
+from slipstream.training.config import FusedConfig, PipelineConfig, TrainConfig
 from slipstream.training.config_json import changed, from_json, to_json
 from slipstream.training.display import Display
 from slipstream.training.evaluate import Judge
 from slipstream.training.fused import FusedTrainer
 from slipstream.training.health import Health
 from slipstream.training.loop import Loop, Result, Row, Sink
+from slipstream.training.pipeline.trainer import PipelineTrainer
 from slipstream.training.policies import check_policies
 from slipstream.training.source import from_anywhere, keep_source, world_of
 from slipstream.training.starting import with_opponents
@@ -68,13 +68,13 @@ def train(
         raise ValueError("checkpoint and saved_source say how to resume: they need a run to resume.")
     config = with_changes(env, options) if isinstance(env, TrainConfig) else default_config(env, **options)
     config = with_opponents(from_anywhere(config))
-    world = config.env if isinstance(env, str | TrainConfig) else env
-    array_types(config.backend)  # what keeps a backend from starting is said before anything else
-    check_policies(make_env(world, **config.env_options).groups, config.policies)
+    world = config.env if isinstance(env, str | TrainConfig) or isinstance(config.driver, PipelineConfig) else env
+    _check_backend(config)  # what keeps a backend from starting is said before anything else
+    check_policies(groups_of(world, config), config.policies)
     algo = next(iter(config.policies.values())).algo
     path = Path(run) if run is not None else Path(RUNS) / new_run_name(config.env, algo, config.seed)
     with Display(config, quiet) as display:
-        trainer = FusedTrainer(config, world)
+        trainer = _trainer(config, world)
         trainer.load_starting_points()
         directory = RunDirectory.create(path, to_json(config))
         try:
@@ -100,13 +100,13 @@ def _resume(
     directory.claim()
     try:
         config = changed(from_json(directory.config()), options)
-        array_types(config.backend)
+        _check_backend(config)
         found = (
             load_checkpoint(directory, checkpoint) if checkpoint != "latest" or checkpoint_names(directory) else None
         )
         with Display(config, quiet) as display:
             world = world_of(directory, config, saved_source, display.warn) if env is None else env
-            trainer = FusedTrainer(config, world)
+            trainer = _trainer(config, world)
             seconds = 0.0
             if found is None:
                 trainer.load_starting_points()
@@ -122,8 +122,19 @@ def _resume(
         directory.release()
 
 
+def _check_backend(config: TrainConfig) -> None:
+    if isinstance(config.driver, FusedConfig):
+        array_types(config.backend)
+
+
+def _trainer(config: TrainConfig, world: AnyEnv) -> FusedTrainer | PipelineTrainer:
+    if isinstance(config.driver, FusedConfig):
+        return FusedTrainer(config, world)
+    return PipelineTrainer(config, str(world))
+
+
 def _run(
-    trainer: FusedTrainer,
+    trainer: FusedTrainer | PipelineTrainer,
     directory: RunDirectory,
     display: Display,
     callback: Callback | None,
@@ -138,9 +149,12 @@ def _run(
     sinks: list[Sink] = [MetricsFile(directory), TensorBoard(directory, from_step), display]
     if callback is not None:
         sinks.append(CallbackSink(callback))
-    judge = Judge(trainer.config, trainer.policies, env)
     try:
-        return Loop(trainer, judge, directory, sinks, Health(warn), seconds)()
+        if isinstance(trainer, FusedTrainer):
+            judge = Judge(trainer.config, trainer.policies, env)
+            return Loop(trainer, judge, directory, sinks, Health(warn), seconds)()
+        with trainer.working(directory, warn, display.say):
+            return Loop(trainer, trainer, directory, sinks, Health(warn), seconds)()
     finally:
         for sink in sinks:
             sink.close()

@@ -55,7 +55,7 @@ class Board:
             self._live.stop()
 
     def begin(self, name: str, config: TrainConfig) -> None:
-        total = (config.iterations or 0) * config.driver.steps_per_iteration or config.total_seconds
+        total = config.budget or config.total_seconds
         self._tasks[name] = self._live.add_task(f"{escape(name)}: compiling", total=total, known=""), config
         self._known[name] = {}
         if self._live.disable:
@@ -73,7 +73,7 @@ class Board:
         returns = [f"{n.replace('/', ' ')} {number(v)}" for n, v in known.items()]
         words = [*returns, f"{number(row['steps_per_second'])} steps/s"]
         task, config = self._tasks[name]
-        done = row["seconds"] if config.iterations is None else row["step"]
+        done = row["seconds"] if config.budget is None else row["step"]
         self._live.update(task, description=escape(name), completed=done, known=escape("  ".join(words)))
 
     def end(self, name: str, how: str) -> None:

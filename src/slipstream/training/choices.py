@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from slipstream.algos.settings import ALGORITHMS
-from slipstream.envs.env import Env
+from slipstream.envs.env import Env, Group
 from slipstream.envs.registry import AnyEnv, env_name, env_options, make_env, nearest_names
-from slipstream.training.config import DRIVERS, PolicyConfig, TrainConfig
+from slipstream.names import is_gymnasium, object_name
+from slipstream.spaces import Box, Discrete
+from slipstream.training.config import DRIVERS, FusedConfig, PipelineConfig, PolicyConfig, TrainConfig
 from slipstream.training.config_json import changed, field_names, make_settings
+from slipstream.training.pipeline.agent import agent_group
+from slipstream.training.pipeline.simulators import simulator_options, simulator_spaces
 from slipstream.training.policies import check_policies
-from slipstream.training.presets import preset
+from slipstream.training.presets import DEFAULT, GYMNASIUM, PRESETS, preset
+
+EVALUATED_EPISODES = 20
+"""Of an evaluation in an environment of Gymnasium: one at a time, they take longer than compiled worlds."""
 
 RUN, DRIVER, POLICY, ALGORITHM, WORLD = "the run", "the driver", "the policies", "the algorithm", "the world"
 
@@ -37,13 +44,21 @@ def default_config(
         **changes: whatever else is to be changed, by its plain name: a field of `TrainConfig` or of its driver, a
             setting of the algorithm, or an option of the world.
     """
-    name = env_name(env)
-    algo = preset(name).algo if algo is None else algo
+    gymnasium = is_gymnasium(env)
+    name = gymnasium_name(env) if gymnasium else env_name(env)
+    env = name if gymnasium else env
+    if algo is None:
+        known = name in PRESETS or not gymnasium
+        algo = preset(name).algo if known else suitable_algorithm(name, env_options or {})
     if algo not in ALGORITHMS:
         raise ValueError(f"Unknown algorithm {algo!r}: {nearest_names(algo, list(ALGORITHMS))}")
-    base = preset(name, algo)
+    base = preset(name, algo, GYMNASIUM if gymnasium else DEFAULT)
     options = {**base.env_options, **(env_options or {})}
-    driver = DRIVERS["fused"](num_worlds=base.num_worlds, rollout_length=base.rollout_length)
+    driver = (
+        PipelineConfig(rollout_length=base.rollout_length)
+        if gymnasium
+        else FusedConfig(num_worlds=base.num_worlds, rollout_length=base.rollout_length)
+    )
     chosen = make_settings(algo, settings or {}, base.settings(algo))
     placeholder = {"": PolicyConfig((), algo, chosen)} if policies is None else policies
     config = TrainConfig(
@@ -52,16 +67,36 @@ def default_config(
         options,
         driver=driver,
         total_steps=base.total_steps,
-        evaluate_every=base.evaluate_every,
+        evaluate_every=None if gymnasium else base.evaluate_every,
+        evaluate_episodes=EVALUATED_EPISODES if gymnasium else TrainConfig.evaluate_episodes,
     )
     config = with_changes(config, changes, env, explicit={ALGORITHM: settings or {}, WORLD: env_options or {}})
-    world = make_env(env, **dict(config.env_options))
+    groups = groups_of(env, config)
     if policies is None:
         (template,) = config.policies.values()
-        policies = {g.name: dataclasses.replace(template, groups=(g.name,)) for g in world.groups}
+        policies = {g.name: dataclasses.replace(template, groups=(g.name,)) for g in groups}
         config = dataclasses.replace(config, policies=policies)
-    check_policies(world.groups, config.policies)
+    check_policies(groups, config.policies)
     return config
+
+
+def groups_of(env: AnyEnv, config: TrainConfig) -> Sequence[Group]:
+    """Who acts in the world of a configuration."""
+    if isinstance(config.driver, PipelineConfig):
+        return [agent_group(str(env), config.env_options)]
+    return make_env(env, **dict(config.env_options)).groups
+
+
+def suitable_algorithm(env: str, options: Mapping[str, Any]) -> str:
+    """How to learn in an environment of Gymnasium of which nothing more is known: a matter of what is done there."""
+    _, action = simulator_spaces(env, options)
+    wanted = "sac" if isinstance(action, Box) else "dqn" if isinstance(action, Discrete) else "ppo"
+    return wanted if wanted in ALGORITHMS else "ppo"
+
+
+def gymnasium_name(env: Any) -> str:
+    """The name of an environment of Gymnasium's, by which other processes find it."""
+    return env if isinstance(env, str) else object_name(env, "environment")
 
 
 def with_changes(
@@ -101,8 +136,14 @@ def _places(config: TrainConfig, env: AnyEnv | None) -> dict[str, list[str]]:
         DRIVER: [n for n in field_names(type(config.driver)) if n != "kind"],
         POLICY: ["network"],
         ALGORITHM: sorted(settings),
-        WORLD: [] if isinstance(env, Env) else list(env_options(config.env if env is None else env)),
+        WORLD: _options_of(config.env if env is None else env),
     }
+
+
+def _options_of(env: AnyEnv) -> list[str]:
+    if is_gymnasium(env):
+        return list(simulator_options(gymnasium_name(env)) or {})
+    return [] if isinstance(env, Env) else list(env_options(env))
 
 
 def _place_of(name: str, places: Mapping[str, list[str]], explicit: Mapping[str, Mapping[str, Any]]) -> str:
@@ -114,6 +155,12 @@ def _place_of(name: str, places: Mapping[str, list[str]], explicit: Mapping[str,
             f"{name!r} is ambiguous: it belongs to {' and to '.join(homes)}. Say which one is meant, with "
             f"settings={{{name!r}: ...}} (--set) or env_options={{{name!r}: ...}} (--option)."
         )
+    for kind, other in DRIVERS.items():
+        if name in field_names(other) and name not in places[DRIVER]:
+            raise ValueError(
+                f"{name!r} is a setting of the {kind} driver; this world runs in another one, whose settings are "
+                f"{', '.join(places[DRIVER])}."
+            )
     known = [n for names in places.values() for n in names]
     raise ValueError(f"Unknown setting {name!r}: {nearest_names(name, known)}")
 

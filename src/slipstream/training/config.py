@@ -61,9 +61,55 @@ class FusedConfig:
     def steps_per_iteration(self) -> int:
         return self.num_worlds * self.rollout_length
 
+    def whole(self, steps: int) -> int:
+        """So many steps, rounded up to whole iterations."""
+        return -(-steps // self.steps_per_iteration) * self.steps_per_iteration
 
-Driver = FusedConfig
-DRIVERS: dict[str, type[Driver]] = {"fused": FusedConfig}
+
+@dataclass(frozen=True)
+class PipelineConfig:
+    """The pipeline: sampling, learning and evaluating in processes of their own, for environments of Gymnasium."""
+
+    kind: Literal["pipeline"] = "pipeline"
+    samplers: int | None = None
+    """Processes that step environments; None: as many as tuning finds best, or there are cores but one."""
+    envs_per_sampler: int | None = None
+    """Environments that each of them steps; None: as many as tuning finds best, or 8."""
+    rollout_length: int = 128
+    """Steps of every environment between two updates, for algorithms that learn from rollouts."""
+    updates_per_iteration: int | None = None
+    """Gradient steps from replay between two publications of the weights; None: as many as take about 50 ms."""
+    samples_per_update: float | None = None
+    """At most so many samples for each gradient step: samplers that are ahead wait. None: they never do. (How many
+    gradient steps there are at most for each sample is the algorithm's `updates_per_step`.)"""
+    evaluator_share: float = 0.2
+    """How much of its time the process that evaluates works; it rests for the remainder. 0: there is none."""
+    film_share: float = 0.05
+    """How much of its time the process works that keeps a film of an episode in the run's directory. 0: none."""
+    tune: bool = True
+    """Measure in the first seconds how many samplers and environments are best, where it is not said."""
+    patience: float = 60.0
+    """Seconds without a step after which a process counts as hung, and is replaced."""
+
+    def __post_init__(self) -> None:
+        for name in ("samplers", "envs_per_sampler", "rollout_length", "updates_per_iteration"):
+            if getattr(self, name) is not None:
+                _require_count(name, getattr(self, name))
+        if self.samples_per_update is not None and self.samples_per_update <= 0:
+            raise ValueError(f"samples_per_update must be positive, got {self.samples_per_update}.")
+        for name in ("evaluator_share", "film_share"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"{name} must be within 0 .. 1, got {getattr(self, name)}.")
+        if self.patience <= 0:
+            raise ValueError(f"patience must be positive, got {self.patience}.")
+
+    def whole(self, steps: int) -> int:
+        """So many steps: there are no iterations to round them to."""
+        return steps
+
+
+Driver = FusedConfig | PipelineConfig
+DRIVERS: dict[str, type[Driver]] = {"fused": FusedConfig, "pipeline": PipelineConfig}
 """By their `kind`: what runs the worlds and the learning."""
 
 
@@ -91,8 +137,9 @@ class TrainConfig:
     """Whether checkpoints keep what policies learn from again and again (the newest one does): without it a run that
     goes on has to collect it anew."""
     evaluate_every: int | None = None
-    """Iterations between two evaluations without exploration; None: never, or every 4 with `stop_at_return`. The best
-    checkpoint is the one that evaluated best; without evaluations it is the latest."""
+    """Iterations between two evaluations without exploration; None: never, or every 4 with `stop_at_return` (in the
+    pipeline, where they take nobody's time but their own: as often as `evaluator_share` allows). The best checkpoint is
+    the one that evaluated best; without evaluations it is the latest."""
     evaluate_episodes: int = 100
     stop_at_return: float | None = None
     """End when an evaluation's mean return of the first policy that learns reaches this."""
@@ -120,9 +167,9 @@ class TrainConfig:
                     raise ValueError(f"{setting} of policy {name!r} is reached after total_steps: give those too.")
 
     @property
-    def iterations(self) -> int | None:
-        """How many iterations make up `total_steps`, rounded up to a whole one."""
-        return None if self.total_steps is None else -(-self.total_steps // self.driver.steps_per_iteration)
+    def budget(self) -> int | None:
+        """How many steps will be taken: `total_steps`, rounded up to whole iterations where there are such."""
+        return None if self.total_steps is None else self.driver.whole(self.total_steps)
 
 
 def _require_count(name: str, value: Any) -> None:

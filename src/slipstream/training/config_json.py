@@ -173,7 +173,7 @@ _converter.register_structure_hook_func(lambda hint: str(hint).startswith("typin
 _converter.register_structure_hook(Settings, lambda value, _: value)
 _make_policy = _record(PolicyConfig)
 _converter.register_structure_hook(PolicyConfig, _policy)
-_converter.register_structure_hook_func(lambda hint: hint in DRIVERS.values(), _driver)
+_converter.register_structure_hook_func(lambda hint: hint == Driver or hint in DRIVERS.values(), _driver)
 # A record's own hook looks up those of its fields, so the outermost comes last.
 for _kind in (*(entry.settings for entry in ALGORITHMS.values()), TrainConfig):
     _converter.register_structure_hook(_kind, _record(_kind))

@@ -12,9 +12,20 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from slipstream.training.config import TrainConfig
+from slipstream.training.config import FusedConfig, TrainConfig
 
 Cells = list[tuple[str, str]]
+
+PIPELINE = {
+    "updates_per_second": "updates/s",
+    "update_frames_per_second": "update frames/s",
+    "updates_per_sample": "updates/sample",
+    "policy_lag": "policy lag (updates)",
+    "replay_size": "replay",
+    "replay_age": "replay age (samples)",
+    "processes_replaced": "processes replaced",
+}
+"""What is shown of how the processes of the pipeline get along."""
 
 
 class Display:
@@ -23,8 +34,8 @@ class Display:
     def __init__(self, config: TrainConfig, quiet: bool = False, console: Console | None = None):
         self.console = console or Console(stderr=True)
         self.config, self.quiet = config, quiet
-        self._by_steps = config.iterations is not None
-        total = (config.iterations or 0) * config.driver.steps_per_iteration or config.total_seconds
+        self._by_steps = config.budget is not None
+        total = config.budget or config.total_seconds
         self._live: Live | None = None
         self._bar = Progress(
             TextColumn("{task.description}"),
@@ -83,6 +94,11 @@ class Display:
         if not self.quiet:
             self._print(f"[bold yellow]Warning:[/] {escape(text)}", markup=True)
 
+    def say(self, text: str) -> None:
+        """Say something in passing."""
+        if not self.quiet:
+            self._print(text)
+
     def _print(self, text: str, markup: bool = False) -> None:
         with suppress(OSError):
             self.console.print(text, highlight=False, soft_wrap=True, markup=markup)
@@ -90,15 +106,11 @@ class Display:
 
 def rounding(config: TrainConfig) -> str | None:
     """What to say when the steps that were asked for are not a whole number of iterations."""
-    if config.total_steps is None or config.iterations is None:
+    steps, driver = config.budget, config.driver
+    if steps is None or steps == config.total_steps or not isinstance(driver, FusedConfig):
         return None
-    size = config.driver.steps_per_iteration
-    if config.total_steps % size == 0:
-        return None
-    return (
-        f"{config.total_steps:,} steps are rounded up to {config.iterations * size:,}: "
-        f"{config.iterations} iterations of {size:,}."
-    )
+    size = driver.steps_per_iteration
+    return f"{config.total_steps:,} steps are rounded up to {steps:,}: {steps // size} iterations of {size:,}."
 
 
 def plain_line(row: Mapping[str, float]) -> str:
@@ -106,7 +118,10 @@ def plain_line(row: Mapping[str, float]) -> str:
     shown = [(n, v) for n, v in row.items() if n.startswith(("return/", "evaluation/")) and math.isfinite(v)]
     returns = " ".join(f"{n}={v:.2f}" for n, v in shown)
     split = " ".join(f"{n.partition('/')[2]} {100 * v:.0f}%" for n, v in row.items() if n.startswith("time/"))
-    return f"step {row['step']:,.0f}  {row['steps_per_second']:,.0f} steps/s  {returns}  ({split})"
+    speed = f"{row['steps_per_second']:,.0f} steps/s"
+    if "pipeline/updates_per_second" in row:
+        speed += f"  {row['pipeline/updates_per_second']:,.0f} updates/s"
+    return f"step {row['step']:,.0f}  {speed}  {returns}  ({split})"
 
 
 def panel_columns(row: Mapping[str, float]) -> tuple[Cells, Cells, Cells]:
@@ -114,7 +129,9 @@ def panel_columns(row: Mapping[str, float]) -> tuple[Cells, Cells, Cells]:
     speed = [
         ("steps", f"{row['step']:,.0f}"),
         ("steps/s", f"{row['steps_per_second']:,.0f}"),
+        *((label, number(row[f"pipeline/{name}"])) for name, label in PIPELINE.items() if f"pipeline/{name}" in row),
         *((n.partition("/")[2], f"{100 * v:.0f} %") for n, v in row.items() if n.startswith("time/")),
+        *processes(row),
     ]
     play = [
         (name.replace("/", " "), number(v))
@@ -123,9 +140,15 @@ def panel_columns(row: Mapping[str, float]) -> tuple[Cells, Cells, Cells]:
     ]
     if row["broken_worlds"]:
         play.append(("broken worlds", f"{row['broken_worlds']:.0f}"))
-    kinds = ("policy_loss", "value_loss", "entropy", "kl", "learning_rate")
+    kinds = ("policy_loss", "value_loss", "critic_loss", "value", "temperature", "entropy", "kl", "learning_rate")
     learn = [(name.replace("/", " "), number(v)) for name, v in row.items() if name.rpartition("/")[2] in kinds]
     return speed, play, learn
+
+
+def processes(row: Mapping[str, float]) -> Cells:
+    """Of each process: how much of a core it uses, and how much memory."""
+    names = [name.partition("/")[2] for name in row if name.startswith("cpu/")]
+    return [(n, f"{100 * row[f'cpu/{n}']:.0f} % {row.get(f'memory/{n}', math.nan):,.0f} MB") for n in names]
 
 
 def panel(columns: tuple[Cells, Cells, Cells], height: int) -> Table:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,9 @@ from slipstream.training.policies import ByPolicy, Policies
 
 EVALUATION_SEED = 1_000_003
 """Added to a run's seed for the worlds it is evaluated in."""
+
+GOAL_CHECK = 4
+"""Iterations between two evaluations of a run that has a goal and no other plan."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +82,17 @@ def evaluate(policies: Policies, actors: ByPolicy, arena: Arena, *, explore: boo
     )
 
 
+@dataclass(frozen=True)
+class Verdict:
+    """How good somebody was found to be."""
+
+    evaluation: Evaluation
+    score: float
+    """The mean return of the first policy that learns."""
+    actor: Mapping[str, np.ndarray] | None = None
+    """Who was judged, as the arrays of a checkpoint's part; None: those who act right now."""
+
+
 class Judge:
     """Evaluates the policies of a run, always on the same episodes: scores can be compared, and a resumed run judges as
     it would have."""
@@ -90,6 +105,16 @@ class Judge:
         self.group = policies.groups[named[0]][0].name
         """Whose mean return is the score of a run: of the first policy that learns."""
 
+    def verdict(self, iteration: int, actors: ByPolicy) -> Verdict | None:
+        """Evaluate if it is time to: a matter of the iteration alone, so that the same seed ends in the same place."""
+        every = self._config.evaluate_every
+        if every is None and self._config.stop_at_return is not None:
+            every = GOAL_CHECK
+        if every is None or iteration % every != 0:
+            return None
+        evaluation = self(actors)
+        return Verdict(evaluation, evaluation.groups[self.group].mean)
+
     def __call__(self, actors: ByPolicy) -> Evaluation:
         if self._arena is None:
             c = self._config
@@ -100,9 +125,6 @@ class Judge:
             self._start = self._arena.worlds.save()
         self._arena.worlds.restore(self._start)
         return evaluate(self._policies, actors, self._arena)
-
-    def score(self, evaluation: Evaluation) -> float:
-        return evaluation.groups[self.group].mean
 
 
 def group_score(returns: np.ndarray) -> GroupScore:

@@ -1,23 +1,18 @@
-"""Films: the states of an episode, drawn by the world itself (`Env.draw`) or by MuJoCo (`robot_film.py`)."""
+"""Films: frames at even distances, written as a GIF or an MP4. Nothing here imports JAX or Dr.Jit."""
 
 from __future__ import annotations
 
 import importlib.util
 import os
+import sys
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-from slipstream.envs.env import Env
-from slipstream.training.painting import Painter
-
-State = Mapping[str, np.ndarray]
-"""Of a single world, as `Worlds.get_state` returns it."""
 
 FRAME_TIME = 40
 """Milliseconds between the frames of a film, unless the world is slower. GIF counts hundredths of a second: 30 frames
@@ -31,21 +26,32 @@ class FilmError(ValueError):
     """A film cannot be made; the message says what is missing."""
 
 
-def refuse_impossible(env: Env, file: Path) -> None:
-    """Raise a `FilmError` for a film that could not be made, before anything is played for it."""
+def refuse_file(file: Path) -> None:
+    """Raise a `FilmError` for a file that a film could not be written to, before anything is played for it."""
     if file.suffix not in (".gif", ".mp4"):
         raise FilmError(f"A film is a .gif or an .mp4 file, not {file.name!r}.")
     if file.suffix == ".mp4" and importlib.util.find_spec("imageio_ffmpeg") is None:
         raise FilmError("MP4 needs an encoder: pip install slipstream-rl[video] (or write a .gif).")
     with _naming(file):
         file.parent.mkdir(parents=True, exist_ok=True)
-    if _draws_itself(env):
-        return
-    if not hasattr(env, "model"):
-        raise FilmError(f"There is nothing to see of {type(env).__name__}: it has no robot, and no method draw(state).")
-    from slipstream.training.robot_film import start_renderer
 
-    start_renderer()
+
+def choose_renderer() -> None:
+    """Render without a screen where there is none. MuJoCo and PyGame decide when they are first imported."""
+    os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
+    if sys.platform == "linux" and not os.environ.get("DISPLAY"):
+        os.environ.setdefault("MUJOCO_GL", "egl")
+        os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
+
+
+def timing(step_time: float) -> tuple[int, int]:
+    """Every how many steps there is a frame, and how many milliseconds lie between two frames (a multiple of 10).
+
+    Args:
+        step_time: seconds between two steps.
+    """
+    every = max(round(FRAME_TIME / (1000.0 * step_time)), 1)
+    return every, max(round(100.0 * every * step_time), 2) * 10
 
 
 @contextmanager
@@ -55,10 +61,6 @@ def _naming(file: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise FilmError(f"Could not write {file}: {error.strerror or error}.") from error
-
-
-def _draws_itself(env: Env) -> bool:
-    return type(env).draw is not Env.draw
 
 
 class Film(ABC):
@@ -81,37 +83,6 @@ class Film(ABC):
 
     def close(self) -> None:  # noqa: B027 (most have nothing to let go of)
         """Let go of what drew the frames."""
-
-
-def make_film(env: Env, states: Sequence[State], width: int, height: int) -> Film:
-    """A film of an episode.
-
-    Args:
-        env: the world.
-        states: of one world: at the start of the episode and after every step.
-        width: of the frames, in pixels.
-        height: likewise.
-    """
-    if _draws_itself(env):
-        return DrawnFilm(env, states, width, height)
-    from slipstream.training.robot_film import RobotFilm
-
-    return RobotFilm(env, states, width, height)
-
-
-class DrawnFilm(Film):
-    """A film of a world that draws itself: every state, or every n-th where they follow one another fast."""
-
-    def __init__(self, env: Env, states: Sequence[State], width: int, height: int):
-        every = max(round(FRAME_TIME / (1000.0 * env.playback_step)), 1)
-        super().__init__(max(round(100.0 * every * env.playback_step), 2) * 10, np.arange(0, len(states), every))
-        self.env, self.states, self.painter = env, states, Painter(width, height)
-
-    def frame(self, number: int) -> np.ndarray:
-        picture = self.env.draw(self.states[self.moments[number]])
-        if picture is None:
-            raise FilmError(f"{type(self.env).__name__}.draw returned no picture.")
-        return self.painter.paint(picture)
 
 
 def write_film(film: Film, file: Path, show: Callable[[range], Iterable[int]] = iter) -> None:

@@ -14,7 +14,7 @@ from slipstream.envs.statistics import EpisodeTotals
 from slipstream.runs.checkpoint import Checkpoint
 from slipstream.runs.directory import RunError
 from slipstream.runs.reading import REPLAY
-from slipstream.training.config import TrainConfig
+from slipstream.training.config import FusedConfig, TrainConfig
 from slipstream.training.policies import ByPolicy, Policies, committed
 from slipstream.training.replays import Replays
 from slipstream.training.saving import from_named_arrays, named_arrays, under
@@ -32,7 +32,9 @@ class FusedTrainer:
         config: what to train.
         env: the world itself, where it cannot be made from its name.
         """
-        self.config, driver = config, config.driver
+        driver = config.driver
+        assert isinstance(driver, FusedConfig)
+        self.config, self.driver = config, driver
         self.worlds = make(
             env or config.env,
             driver.num_worlds,
@@ -78,7 +80,7 @@ class FusedTrainer:
     @property
     def step(self) -> int:
         """Steps of all worlds together."""
-        return self.iteration * self.config.driver.steps_per_iteration
+        return self.iteration * self.driver.steps_per_iteration
 
     @property
     def actors(self) -> ByPolicy:
@@ -88,7 +90,7 @@ class FusedTrainer:
     def iterate(self) -> dict[str, dict[str, jax.Array]]:
         """Roll out, learn, and leave the last observation where the next rollout begins."""
         actors, views, store = self.actors, self.store.views, self.store
-        for slot in range(self.config.driver.rollout_length):
+        for slot in range(self.driver.rollout_length):
             start = time.perf_counter()
             actions, store.kept, self.memory = self.policies.act(
                 actors, views, slot, store.kept, self.memory, explore=True, key=self.key, iteration=self.iteration
@@ -112,18 +114,17 @@ class FusedTrainer:
         # The store's readers must have finished before the next rollout writes to it.
         jax.block_until_ready((self.states, metrics))
         self._spent["update"] += time.perf_counter() - start
-        store.copy_slot(self.config.driver.rollout_length, 0)
+        store.copy_slot(self.driver.rollout_length, 0)
         self.iteration += 1
         for name in self.ages:
-            self.ages[name] += self.config.driver.steps_per_iteration
+            self.ages[name] += self.driver.steps_per_iteration
         return metrics
 
     def _elapsed(self) -> dict[str, float]:
         """How much of its schedules each policy has behind it: a matter of its own age, wherever it grew up."""
-        iterations = self.config.iterations
-        if iterations is None:
+        total = self.config.budget
+        if total is None:
             return dict.fromkeys(self.ages, 0.0)
-        total = iterations * self.config.driver.steps_per_iteration
         return {name: min(age / total, 1.0) for name, age in self.ages.items()}
 
     # What the loop reports. Asking changes nothing.
@@ -131,6 +132,10 @@ class FusedTrainer:
     def totals(self) -> EpisodeTotals:
         """Of all episodes so far."""
         return self.worlds.episode_totals()
+
+    def figures(self) -> dict[str, float]:
+        """Everything that a report should have is in there already."""
+        return {}
 
     def seconds_spent(self) -> dict[str, float]:
         """Where the time has gone so far in this process."""

@@ -11,12 +11,9 @@ from slipstream.envs.statistics import EpisodeTotals
 from slipstream.runs.checkpoint import best_score, save_checkpoint
 from slipstream.runs.directory import RunDirectory
 from slipstream.training.config import TrainConfig
-from slipstream.training.evaluate import Evaluation, Judge
+from slipstream.training.evaluate import Evaluation, Verdict
 from slipstream.training.health import Health, TrainingFailed
 from slipstream.training.interrupt import Interrupt
-
-GOAL_CHECK = 4
-"""Iterations between two evaluations of a run that has a goal and no other plan."""
 
 Row = Mapping[str, float]
 
@@ -29,7 +26,7 @@ class Trainer(Protocol):
 
     @property
     def step(self) -> int:
-        """Steps of all worlds together."""
+        """Steps of all worlds together; it changes while the trainer iterates, and at no other time."""
         ...
 
     @property
@@ -49,8 +46,20 @@ class Trainer(Protocol):
         """Where the time has gone so far."""
         ...
 
+    def figures(self) -> dict[str, float]:
+        """Further numbers for a report."""
+        ...
+
     def save(self) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
         """Arrays by part of a checkpoint, and small facts."""
+        ...
+
+
+class Judge(Protocol):
+    """Who says how good the policies are."""
+
+    def verdict(self, iteration: int, actors: dict[str, Any]) -> Verdict | None:
+        """If there is something new to say: of these actors, or of earlier ones, which it then names."""
         ...
 
 
@@ -109,8 +118,8 @@ class Loop:
         self.config = trainer.config
         self._earlier, self._began = seconds, time.perf_counter()
         self._saved_at = self._began
-        self._evaluation: Evaluation | None = None
-        self._evaluated_at: int | None = None
+        self._verdict: Verdict | None = None
+        self._judged_at: int | None = None
         self._returns: dict[str, float] = {}
         self._last = self._snapshot()
 
@@ -132,9 +141,10 @@ class Loop:
         with Interrupt() as interrupt:
             while not (self._out_of_budget() or reached or stopped or interrupt.requested):
                 metrics = self.trainer.iterate()
-                evaluated = self._evaluation_due()
+                verdict = self.judge.verdict(self.trainer.iteration, self.trainer.actors)
+                evaluated = verdict is not None
                 if evaluated:
-                    self._evaluation, self._evaluated_at = self.judge(self.trainer.actors), self.trainer.iteration
+                    self._verdict, self._judged_at = verdict, self.trainer.iteration
                     reached = self._goal_reached()
                 if evaluated or self._report_due() or self._out_of_budget():
                     stopped = self._report(metrics, evaluated)
@@ -145,21 +155,15 @@ class Loop:
         self.run.log(
             f"{'finished' if finished else 'interrupted'} at step {self.trainer.step} after {self.seconds:.1f} s"
         )
-        return Result(str(self.run.path), self.trainer.step, self.seconds, finished, self._returns, self._evaluation)
+        evaluation = self._verdict.evaluation if self._verdict is not None else None
+        return Result(str(self.run.path), self.trainer.step, self.seconds, finished, self._returns, evaluation)
 
     # When to do what.
 
     def _out_of_budget(self) -> bool:
-        iterations, seconds = self.config.iterations, self.config.total_seconds
-        out_of_steps = iterations is not None and self.trainer.iteration >= iterations
+        steps, seconds = self.config.total_steps, self.config.total_seconds
+        out_of_steps = steps is not None and self.trainer.step >= steps
         return out_of_steps or (seconds is not None and self.seconds >= seconds)
-
-    def _evaluation_due(self) -> bool:
-        """A matter of the iteration alone, so that the same seed ends in the same place."""
-        every = self.config.evaluate_every
-        if every is None and self.config.stop_at_return is not None:
-            every = GOAL_CHECK
-        return every is not None and self.trainer.iteration % every == 0
 
     def _goal_reached(self) -> bool:
         goal, score = self.config.stop_at_return, self._score()
@@ -167,9 +171,9 @@ class Loop:
 
     def _score(self) -> float | None:
         """How good the policies are right now; weights that were not evaluated have no score."""
-        if self._evaluation is None or self._evaluated_at != self.trainer.iteration:
+        if self._verdict is None or self._judged_at != self.trainer.iteration:
             return None
-        return self.judge.score(self._evaluation)
+        return self._verdict.score
 
     def _report_due(self) -> bool:
         return time.perf_counter() - self._last.at >= self.config.report_every
@@ -207,9 +211,10 @@ class Loop:
             **{f"rewards_not_finite/{group}": count for group, count in episodes.unpaid.items()},
             **{f"report/{name}": value for name, value in episodes.report.items()},
             **{f"{policy}/{name}": float(v) for policy, values in metrics.items() for name, v in values.items()},
+            **self.trainer.figures(),
         }
-        if evaluated and self._evaluation is not None:
-            row |= {f"evaluation/{group}": score.mean for group, score in self._evaluation.groups.items()}
+        if evaluated and self._verdict is not None:
+            row |= {f"evaluation/{group}": s.mean for group, s in self._verdict.evaluation.groups.items()}
         stops = [sink.report(row) for sink in self.sinks]
         self.health.examine(row)
         return any(stops)
@@ -217,7 +222,10 @@ class Loop:
     def _save(self) -> None:
         parts, facts = self.trainer.save()
         facts = {**facts, "seconds": self.seconds}
-        save_checkpoint(self.run, self.trainer.step, parts, facts, self.config.keep_checkpoints, self._score())
+        score = self._score()
+        if score is not None and self._verdict is not None and self._verdict.actor is not None:
+            parts["actor"] = dict(self._verdict.actor)  # a score belongs to those who were judged
+        save_checkpoint(self.run, self.trainer.step, parts, facts, self.config.keep_checkpoints, score)
         self._saved_at = time.perf_counter()
 
 

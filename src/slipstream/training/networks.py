@@ -6,7 +6,7 @@ import importlib
 import inspect
 from typing import Any
 
-from slipstream.envs.registry import module_in_file
+from slipstream.names import module_in_file, object_name
 from slipstream.nets.agent import NetworkMaker
 from slipstream.nets.per_lane import network_of
 
@@ -29,14 +29,4 @@ def network_maker(name: str) -> NetworkMaker:
 
 def network_name(network: Any) -> str:
     """The name of a network class, or an error if it cannot be found again by name."""
-    if isinstance(network, str):
-        return network
-    module = inspect.getmodule(network)
-    file = getattr(module, "__file__", None)
-    if module is None or "<locals>" in network.__qualname__ or (module.__name__ == "__main__" and file is None):
-        raise ValueError(
-            f"The network {network.__qualname__} cannot be found again by name: define it at the top of a file "
-            "or module, so that the run can be loaded later."
-        )
-    importable = module.__name__ != "__main__" and not module.__name__.startswith("slipstream_user_")
-    return f"{module.__name__ if importable else file}:{network.__qualname__}"
+    return network if isinstance(network, str) else object_name(network, "network")

@@ -6,7 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from slipstream.algos.settings import ALGORITHMS, DQNConfig, OffPolicyConfig, PPOConfig, SACConfig, Settings
+from slipstream.algos.settings import (
+    ALGORITHMS,
+    DDPGConfig,
+    DQNConfig,
+    OffPolicyConfig,
+    PPOConfig,
+    SACConfig,
+    Settings,
+    TD3Config,
+)
 
 
 @dataclass(frozen=True)
@@ -33,6 +42,19 @@ DEFAULT = Preset()
 
 REPLAY = Preset(num_worlds=128, rollout_length=8, total_steps=2_000_000, evaluate_every=400)
 """For algorithms that learn from replay, in any world: few worlds and short rollouts, each learned from many times."""
+
+SLOW = {"learning_rate": 1e-3, "hidden": (128, 128), "updates_per_step": 1.0, "warm_up": 1_000}
+"""Settings for environments that are stepped one at a time: their steps are few, so much is learned from each."""
+
+GYMNASIUM = Preset(
+    rollout_length=128,
+    total_steps=1_000_000,
+    replay=Preset(
+        total_steps=1_000_000,
+        tuned=(SACConfig(**SLOW), TD3Config(**SLOW), DDPGConfig(**SLOW), DQNConfig(**SLOW)),
+    ),
+)
+"""For any environment of Gymnasium."""
 
 ROBOT_SAC = SACConfig(
     learning_rate=1e-3,
@@ -151,14 +173,15 @@ PRESETS = {
 }
 
 
-def preset(env: str, algo: str | None = None) -> Preset:
+def preset(env: str, algo: str | None = None, default: Preset = DEFAULT) -> Preset:
     """How a world is trained.
 
     Args:
         env: the world.
         algo: by which algorithm; None: the one that suits it best.
+        default: for a world of which nothing is known.
     """
-    found = PRESETS.get(env, DEFAULT)
+    found = PRESETS.get(env, default)
     if issubclass(ALGORITHMS[algo or found.algo].settings, OffPolicyConfig):
         return replace(found.replay or REPLAY, env_options=found.env_options)
     return found

@@ -6,15 +6,14 @@
 from __future__ import annotations
 
 import copy
-import os
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-from slipstream.training.film import FRAME_TIME, Film, FilmError, State
+from slipstream.training.film import FRAME_TIME, Film, FilmError
+from slipstream.training.world_film import State
 
 INSTALL_GL = "apt-get install libegl1 libgl1-mesa-dri"
 
@@ -30,12 +29,6 @@ GRID, GRID_REACH = np.array([0.42, 0.44, 0.47, 1.0], np.float32), 10
 """Colour of the lines on a floor without a texture, which lie a metre apart, and how many metres they go."""
 UNCOLOURED, FLOOR, PARTS = (0.5, 0.5, 0.5, 1.0), (1.0, 1.0, 1.0, 1.0), (0.85, 0.6, 0.35, 1.0)
 """What MuJoCo gives a geom without a colour, and what it has in films: if it is a plane, and otherwise."""
-
-
-def choose_renderer() -> None:
-    """Render without a screen where there is none. MuJoCo decides when it is first imported."""
-    if sys.platform == "linux" and not os.environ.get("DISPLAY"):
-        os.environ.setdefault("MUJOCO_GL", "egl")
 
 
 def start_renderer() -> None:

@@ -215,7 +215,7 @@ def is_finished(path: Path, config: TrainConfig) -> bool:
         checkpoint, goal = newest(run), config.stop_at_return
         if checkpoint is None:
             return False
-        out_of_steps = config.iterations is not None and checkpoint.facts["iteration"] >= config.iterations
+        out_of_steps = config.budget is not None and checkpoint.step >= config.budget
         out_of_time = config.total_seconds is not None and checkpoint.facts["seconds"] >= config.total_seconds
         return out_of_steps or out_of_time or (goal is not None and best_score(run) >= goal)
     except RunError:

@@ -1,0 +1,1 @@
+"""Sampling, learning, evaluating and filming in processes of their own, for environments that nobody can compile."""

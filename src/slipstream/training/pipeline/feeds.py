@@ -1,0 +1,171 @@
+"""Where the learner's batches come from: drawn from the ring, or what samplers have just gone through."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import jax.numpy as jnp
+import numpy as np
+
+from slipstream.algos.actor_critic import Kept
+from slipstream.algos.algo import Replay, Rollout
+from slipstream.capacity import require_memory
+from slipstream.replay.layout import RowLayout
+from slipstream.replay.rows import unpack
+from slipstream.training.pipeline.blocks import Block
+from slipstream.training.pipeline.ring import Ring
+from slipstream.training.pipeline.rollouts import Rollouts
+
+
+class Feed(Protocol):
+    """The learner's end of what samplers write."""
+
+    block: Block
+    updates: int
+    """Gradient steps (or rollouts) in a batch."""
+    frames: int
+    """Samples that a batch has the gradient computed for."""
+
+    def job(self) -> dict[str, Any]:
+        """What a sampler must know to write."""
+        ...
+
+    def ready(self, samples: int, updates: int) -> bool:
+        """Whether there is a batch to learn from, after so many samples and updates in all."""
+        ...
+
+    def fetch(self) -> None:
+        """Copy the next batch out of the shared memory. The one before it may still be in use."""
+        ...
+
+    def take(self) -> Any:
+        """The batch that was fetched."""
+        ...
+
+    def example(self) -> Any:
+        """Something of the shape of a batch."""
+        ...
+
+    def learnable(self, batch: Any) -> Any:
+        """What the algorithm's update takes, from a batch (in a compiled function)."""
+        ...
+
+    def figures(self) -> dict[str, float]: ...
+
+
+class ReplayFeed:
+    """Batches drawn from the ring, several gradient steps at a time."""
+
+    def __init__(self, experience: Replay, layout: RowLayout, samplers: int, updates: int, seed: int):
+        """Args:
+        experience: what the algorithm wants.
+        layout: of a transition.
+        samplers: how many processes write.
+        updates: gradient steps in a batch.
+        seed: of drawing.
+        """
+        size = experience.capacity * (4 * layout.width + layout.pixels)
+        what = f"Remembering {experience.capacity:,} transitions"
+        require_memory([size], what, "choose a smaller --set replay_size")
+        self.experience, self.updates = experience, updates
+        self.frames = updates * experience.batch
+        self.ring = Ring(samplers, experience.capacity, layout.width, layout.pixels)
+        self.block = self.ring.block
+        self._layout, self._rng = layout, np.random.default_rng(seed)
+        self._buffers = [self._room(), self._room()]
+        self._fetched = False
+        self._age, self._redrawn = 0.0, 0
+
+    def divide(self, regions: int) -> None:
+        """Divide the ring among another number of samplers, of whom none is at work. It keeps what is in it."""
+        old, self.ring = self.ring, Ring(regions, self.experience.capacity, self._layout.width, self._layout.pixels)
+        self.ring.restore(old.rows_in_memory())
+        self.block = self.ring.block
+        old.close()
+
+    def _room(self) -> tuple[np.ndarray, np.ndarray | None]:
+        pixels = np.empty((self.frames, self._layout.pixels), np.uint8) if self._layout.pixels else None
+        return np.empty((self.frames, self._layout.width), np.float32), pixels
+
+    def job(self) -> dict[str, Any]:
+        e = self.experience
+        return {"kind": "replay", "block": self.block.to_json(), "n_step": e.n_step, "discount": e.discount}
+
+    def ready(self, samples: int, updates: int) -> bool:
+        """Whether enough is there to begin with, and the bound on updates for each sample is kept."""
+        if self._fetched:
+            return True
+        most = self.ring.rows * self.ring.regions // 2  # a small ring never holds much more than this
+        enough = self.ring.available >= max(1, min(self.experience.warm_up, most))
+        return enough and updates + self.updates <= self.experience.updates_per_step * samples
+
+    def fetch(self) -> None:
+        self._buffers.reverse()
+        numbers, pixels = self._buffers[0]
+        self._age, again = self.ring.draw(self.frames, self._rng, numbers, pixels)
+        self._redrawn += again
+        self._fetched = True
+
+    def take(self) -> tuple[np.ndarray, np.ndarray | None]:
+        """`[updates, batch, width]` and `[updates, batch, bytes]`."""
+        if not self._fetched:
+            self.fetch()
+        self._fetched = False
+        return self.example()
+
+    def example(self) -> tuple[np.ndarray, np.ndarray | None]:
+        numbers, pixels = self._buffers[0]
+        shape = (self.updates, self.experience.batch)
+        return numbers.reshape(*shape, -1), None if pixels is None else pixels.reshape(*shape, -1)
+
+    def learnable(self, batch: Any) -> Any:
+        return unpack(self._layout, *batch)
+
+    def figures(self) -> dict[str, float]:
+        return {"replay_size": self.ring.available, "replay_age": self._age, "rows_redrawn": self._redrawn}
+
+
+class RolloutFeed:
+    """Whole rollouts of all samplers."""
+
+    updates = 1
+
+    def __init__(
+        self, features: int, components: int, image: bool, samplers: int, steps: int, lanes: int, discrete: bool
+    ):
+        self._rollouts = Rollouts(samplers, steps, features, components, lanes, image)
+        self.block = self._rollouts.block
+        self.frames = samplers * steps * lanes
+        self._discrete = discrete
+        self._buffers = [self._rollouts.empty(), self._rollouts.empty()]
+        self._fetched = False
+
+    def job(self) -> dict[str, Any]:
+        return {"kind": "rollouts", "block": self.block.to_json(), "steps": self._rollouts.steps}
+
+    def ready(self, samples: int, updates: int) -> bool:
+        return self._fetched or self._rollouts.ready
+
+    def fetch(self) -> None:
+        self._buffers.reverse()
+        self._rollouts.take(self._buffers[0])
+        self._fetched = True
+
+    def take(self) -> dict[str, np.ndarray]:
+        """Arrays of a `Rollout`."""
+        if not self._fetched:
+            self.fetch()
+        self._fetched = False
+        return self.example()
+
+    def example(self) -> dict[str, np.ndarray]:
+        return self._buffers[0]
+
+    def learnable(self, batch: Any) -> Rollout:
+        given = dict(batch)
+        action = given.pop("action")
+        kept = Kept(action.astype(jnp.int32) if self._discrete else action, given.pop("log_prob"), ())
+        return Rollout(kept=kept, active=None, action_mask=None, **given)
+
+    def figures(self) -> dict[str, float]:
+        return {}

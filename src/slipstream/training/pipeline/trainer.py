@@ -1,0 +1,357 @@
+"""The learner of the pipeline: updates as fast as it can from what samplers write, and publishes what it learns."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import jax
+import numpy as np
+
+from slipstream.algos.algo import SURPRISE, Replay
+from slipstream.capacity import available_memory
+from slipstream.envs.statistics import EpisodeTotals
+from slipstream.replay.layout import RowLayout
+from slipstream.runs.checkpoint import Checkpoint
+from slipstream.runs.directory import RunDirectory, RunError
+from slipstream.runs.reading import REPLAY
+from slipstream.spaces import Box
+from slipstream.training.config import PipelineConfig, TrainConfig
+from slipstream.training.evaluate import Verdict
+from slipstream.training.pipeline.agent import GROUP, agent_group
+from slipstream.training.pipeline.crew import Crew
+from slipstream.training.pipeline.feeds import Feed, ReplayFeed, RolloutFeed
+from slipstream.training.pipeline.numpy_policy import recipe_of
+from slipstream.training.pipeline.tuning import (
+    GUESSED_LANES,
+    Tuning,
+    guessed_samplers,
+    keep_choice,
+    kept_choice,
+    sampler_counts,
+)
+from slipstream.training.policies import ByPolicy, Policies, committed
+from slipstream.training.saving import from_named_arrays, named_arrays
+from slipstream.training.starting import starting_state
+
+LOOK = 0.2
+"""Seconds between two looks at the processes, and the longest that an iteration waits for something to learn from."""
+
+PAUSE = 0.0005
+"""Seconds between two looks for something to learn from."""
+
+SECONDS_PER_ITERATION = 0.05
+"""What the gradient steps between two publications should take."""
+
+OPERATIONS = 4e10
+"""Floating-point operations in a second that are reckoned with for that."""
+
+OPERATIONS_PER_WEIGHT = 40
+"""Operations of a gradient step for each sample and each weight of the actor: two critics and an actor, both ways."""
+
+SETTLED = 5
+"""Steps of every environment after which a sampler that has just been started is at work."""
+
+
+class PipelineTrainer:
+    """A training run whose environments live in processes of their own, while it is `working`."""
+
+    def __init__(self, config: TrainConfig, env: str | None = None):
+        """Args:
+        config: what to train.
+        env: the name of the environment, where it is not that of the configuration.
+        """
+        assert isinstance(config.driver, PipelineConfig)
+        self.config, self.driver, self.env = config, config.driver, env or config.env
+        group = agent_group(self.env, config.env_options)
+        self.policies = Policies([group], config.policies)
+        if not self.policies.learning:
+            raise ValueError("The only policy does not learn: leave --freeze out.")
+        (self.name,) = self.policies.learning
+        self.group, self.algorithm = group, self.policies.algorithms[self.name]
+        recipe = recipe_of(config.policies[self.name], group.observation, group.action)
+        init_key, self.key = jax.jit(lambda s: jax.random.split(jax.random.key(s, impl="rbg")))(
+            config.seed & 0xFFFFFFFF
+        )
+        self.state: Any = committed(jax.jit(lambda k: self.policies.init(key=k))(init_key))[self.name]
+        cores = os.cpu_count() or 1
+        self.samplers = self.driver.samplers or guessed_samplers(cores)
+        self.lanes = self.driver.envs_per_sampler or GUESSED_LANES
+        self._tuning: Tuning | None = None
+        most = self.driver.samplers or max(sampler_counts(cores))
+        self.feed = self._new_feed()
+        self._update = jax.jit(self._learn, donate_argnames="state")
+        self._compiled: Callable[..., Any] | None = None
+        self.crew = Crew(config, self.env, group, recipe, self._actor_arrays(), most)
+        self.iteration = self.updates = self.step = 0
+        self._steps_before = 0
+        """Steps of earlier processes."""
+        self._age_before = 0
+        """Steps that the policy has learned from before, in other runs included."""
+        self._spent = {"waiting": 0.0, "gathering": 0.0, "update": 0.0, "publishing": 0.0}
+        self._looked = 0.0
+        self._figured = (time.perf_counter(), 0, 0)
+
+    def _new_feed(self) -> Feed:
+        experience, group = self.algorithm.experience, self.group
+        if not isinstance(experience, Replay):
+            image = group.observation.image is not None
+            size, discrete = group.action.size, not isinstance(group.action, Box)
+            steps = self.driver.rollout_length
+            return RolloutFeed(group.observation.size, size, image, self.samplers, steps, self.lanes, discrete)
+        if experience.priority:
+            raise ValueError("Replay with priorities needs compiled worlds: leave --set priority out.")
+        layout = RowLayout.of(group.observation, group.action, masked=False)
+        updates = self.driver.updates_per_iteration or self._affordable_updates(experience.batch)
+        return ReplayFeed(experience, layout, self.samplers, updates, self.config.seed)
+
+    def _affordable_updates(self, batch: int) -> int:
+        weights = sum(a.size for a in self._actor_arrays().values())
+        seconds = OPERATIONS_PER_WEIGHT * weights * batch / OPERATIONS
+        return max(1, min(64, round(SECONDS_PER_ITERATION / seconds)))
+
+    def load_starting_points(self) -> None:
+        """Begin from an earlier run if the policy is configured so."""
+        source = self.config.policies[self.name].load
+        if source is not None:
+            self.state = committed(starting_state(source, self.state))
+
+    # Processes.
+
+    @contextlib.contextmanager
+    def working(self, run: RunDirectory, warn: Callable[[str], None], say: Callable[[str], None]) -> Iterator[None]:
+        """Inside, samplers sample and the evaluator evaluates.
+
+        Args:
+            run: what goes wrong with them is in its log, and how many there should be in a file of its own.
+            warn: is told in one line what goes wrong.
+            say: is told what was measured.
+        """
+        self._publish()
+        try:
+            self.crew.start(run, warn)
+            self._begin_tuning(run, say)
+            self._employ()
+            yield
+        finally:
+            self.crew.stop()
+
+    def _begin_tuning(self, run: RunDirectory, say: Callable[[str], None]) -> None:
+        driver = self.driver
+        if not isinstance(self.feed, ReplayFeed) or (driver.samplers and driver.envs_per_sampler) or not driver.tune:
+            return
+        self._run, self._say = run, say
+        known = kept_choice(run, self._kind_of_run())
+        if known is None:
+            self._tuning = Tuning(driver.samplers, driver.envs_per_sampler, os.cpu_count() or 1)
+            known = self._tuning.now
+        self.samplers, self.lanes = driver.samplers or known.samplers, driver.envs_per_sampler or known.lanes
+
+    def _kind_of_run(self) -> str:
+        """Runs for which the same numbers of processes are best, on this machine."""
+        policy, options = self.config.policies[self.name], dict(self.config.env_options)
+        settings = policy.settings
+        sizes = [settings.hidden, getattr(settings, "batch_size", 0), getattr(settings, "updates_per_step", 0)]
+        fixed = [self.driver.samplers, self.driver.envs_per_sampler]
+        kind = [self.env, options, policy.algo, sizes, fixed, os.cpu_count(), jax.devices()[0].device_kind]
+        return json.dumps(kind, default=str)
+
+    def _employ(self) -> None:
+        """Let as many samplers work as there should be. Nothing that was sampled is lost."""
+        if isinstance(self.feed, ReplayFeed) and self.feed.ring.regions != self.samplers:
+            self.crew.dismiss()
+            self.feed.divide(self.samplers)
+        self.crew.employ(self.samplers, self.lanes, self.feed.job())
+        self._allow()
+
+    def _tune(self) -> None:
+        """Measure, and change the number of processes while there is something to be found out."""
+        assert self._tuning is not None
+        steps = self.crew.steps_since_employed()
+        settled = bool(len(steps)) and bool((steps > SETTLED * self.lanes).all())
+        change = self._tuning.look(time.perf_counter(), self.samples, self.updates, settled)
+        if change is None:
+            return
+        needed = 1.2 * self.crew.memory_of_a_sampler() * change.lanes / self.lanes
+        while self._tuning.best is None and change.samplers * needed > (available_memory() or math.inf):
+            change = self._tuning.refuse()
+        if self._tuning.best is not None:
+            keep_choice(self._run, self._kind_of_run(), self._tuning)
+            self._run.log(f"measured:\n{self._tuning.table()}")
+            self._say(f"Measured on this machine (--no-tune leaves it out):\n{self._tuning.table()}")
+            self._tuning = None
+        if (change.samplers, change.lanes) != (self.samplers, self.lanes):
+            self.samplers, self.lanes = change.samplers, change.lanes
+            self._employ()
+
+    # Learning.
+
+    @property
+    def samples(self) -> int:
+        """Steps of all environments together, right now; `step` is how many it were at the last iteration."""
+        return self._steps_before + self.crew.samples
+
+    @property
+    def actors(self) -> ByPolicy:
+        """What acts, by policy; good until the next `iterate`, which may reuse its memory."""
+        return {self.name: self.algorithm.actor(self.state)}
+
+    def _actor_arrays(self) -> dict[str, np.ndarray]:
+        return named_arrays(self.algorithm.actor(self.state))
+
+    def iterate(self) -> dict[str, dict[str, Any]]:
+        """Learn from a batch and publish the weights. If there is nothing to learn from, nothing happens for a moment.
+
+        Raises:
+            TrainingFailed: when an environment fails again and again.
+        """
+        self._look_after_workers()
+        if self._compiled is None:
+            self._compile()  # while samplers fill the first batch
+        began = time.perf_counter()
+        while not self.feed.ready(self.samples, self.updates):
+            if time.perf_counter() - began > LOOK:
+                self._spent["waiting"] += time.perf_counter() - began
+                self.step = self.samples
+                return {}
+            time.sleep(PAUSE)
+        waited = time.perf_counter()
+        batch = self.feed.take()
+        gathered = time.perf_counter()
+        assert self._compiled is not None
+        self.state, metrics = self._compiled(self.state, batch, self._elapsed(), self.key, np.uint32(self.iteration))
+        self.iteration += 1
+        self.updates += self.feed.updates
+        if self.feed.ready(self.samples, self.updates):
+            self.feed.fetch()  # the next batch, while this one is computed
+        jax.block_until_ready((self.state, metrics))
+        updated = time.perf_counter()
+        self._publish()
+        if self._tuning is not None:
+            self._tune()
+        self.step = self.samples
+        self._spent["waiting"] += waited - began
+        self._spent["gathering"] += gathered - waited
+        self._spent["update"] += updated - gathered
+        self._spent["publishing"] += time.perf_counter() - updated
+        return {self.name: metrics}
+
+    def _learn(self, state: Any, batch: Any, elapsed: Any, key: jax.Array, iteration: Any) -> tuple[Any, Any]:
+        key = jax.random.fold_in(key, iteration)
+        state, metrics = self.algorithm.update(state, self.feed.learnable(batch), elapsed=elapsed, key=key)
+        return state, {name: value for name, value in metrics.items() if name != SURPRISE}
+
+    def _compile(self) -> None:
+        batch = self.feed.example()
+        self._compiled = self._update.lower(self.state, batch, np.float32(0.0), self.key, np.uint32(0)).compile()
+
+    def _elapsed(self) -> np.float32:
+        """How much of its schedules the policy has behind it."""
+        total = self.config.budget
+        return np.float32(0.0 if total is None else min((self._age_before + self.step) / total, 1.0))
+
+    def _publish(self) -> None:
+        self.crew.weights.publish(self._actor_arrays(), self.iteration)
+        self._allow()
+
+    def _allow(self) -> None:
+        """Let samplers go on, as far as they may."""
+        feed, bound = self.feed, self.driver.samples_per_update
+        if not isinstance(feed, ReplayFeed):
+            return
+        warm_up = feed.experience.warm_up
+        if not self.updates:
+            # Random actions are only good to begin with; until the first update the learner compiles, and needs cores.
+            most = max(warm_up, feed.updates / feed.experience.updates_per_step)
+            most += 2 * feed.experience.n_step * self.lanes * self.samplers  # steps that are not transitions yet
+            self.crew.allow(most - self.samples)
+        elif bound is None:
+            self.crew.allow(None)
+        else:
+            self.crew.allow(warm_up + bound * (self.updates + feed.updates) - self.samples)
+
+    def _look_after_workers(self) -> None:
+        now = time.perf_counter()
+        if now - self._looked > LOOK:
+            self._looked = now
+            self.crew.check()
+
+    # What the loop reports.
+
+    def totals(self) -> EpisodeTotals:
+        """Of all episodes so far."""
+        return self.crew.totals()
+
+    def seconds_spent(self) -> dict[str, float]:
+        """Where the learner's time has gone so far in this process."""
+        return dict(self._spent)
+
+    def figures(self) -> dict[str, float]:
+        """How learning and sampling get along, since this was last asked."""
+        began, updates, samples = self._figured
+        self._figured = now = (time.perf_counter(), self.updates, self.samples)
+        seconds, feed = max(now[0] - began, 1e-9), self.feed
+        rate = (self.updates - updates) / seconds
+        figures = self.crew.figures() | {f"pipeline/{name}": value for name, value in feed.figures().items()}
+        return figures | {
+            "pipeline/updates_per_second": rate,
+            "pipeline/update_frames_per_second": rate * feed.frames / feed.updates,
+            "pipeline/updates_per_sample": (self.updates - updates) / max(now[2] - samples, 1),
+            "pipeline/policy_lag": figures["pipeline/policy_lag"] * feed.updates,
+        }
+
+    # Checkpoints.
+
+    def save(self) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
+        """Everything that decides how the run goes on, but for episodes in flight: parts of a checkpoint, and facts."""
+        age = {f"age/{self.name}": np.array([self._age_before + self.step], np.int64)}
+        parts: dict[str, dict[str, Any]] = {
+            "actor": named_arrays(self.actors),
+            "learner": named_arrays({self.name: self.state}) | age,
+        }
+        if isinstance(self.feed, ReplayFeed) and self.config.save_replay:
+            parts[REPLAY] = self.feed.ring.save()
+        facts = {
+            "iteration": self.iteration,
+            "groups": self.policies.spaces(),
+            "updates": self.updates,
+            "born": self.crew.births,
+        }
+        return parts, facts
+
+    def restore(self, checkpoint: Checkpoint, source: str) -> None:
+        """Go on where a checkpoint was written; environments begin new episodes."""
+        self.adopt(checkpoint.part("learner"), source)
+        facts = checkpoint.facts
+        try:
+            self.iteration, self.updates = facts["iteration"], facts["updates"]
+            self.crew.births = facts["born"]
+            self._steps_before = self.step = checkpoint.step
+            self._age_before -= checkpoint.step
+            if isinstance(self.feed, ReplayFeed) and REPLAY in checkpoint.parts:
+                self.feed.ring.restore(checkpoint.open_part(REPLAY))
+        except (KeyError, ValueError) as error:
+            raise RunError(f"{source} does not fit: {error}.") from error
+
+    def adopt(self, learner: Mapping[str, np.ndarray], source: str) -> None:
+        """Go on with somebody's agent, optimiser and age included."""
+        self.state = committed(from_named_arrays({self.name: self.state}, learner, source))[self.name]
+        age = learner.get(f"age/{self.name}")
+        if age is None:
+            raise RunError(f"{source} does not fit: it does not say the age of {self.name}.")
+        self._age_before = int(age[0])
+
+    # Evaluations.
+
+    def verdict(self, iteration: int, actors: ByPolicy) -> Verdict | None:
+        """What the evaluator has found since this was last asked: of weights that are no longer the newest."""
+        found = self.crew.evaluation()
+        if found is None:
+            return None
+        evaluation, arrays = found
+        return Verdict(evaluation, evaluation.groups[GROUP].mean, {f"{self.name}/{n}": a for n, a in arrays.items()})
