@@ -173,6 +173,24 @@ PRESETS = {
 }
 
 
+def _in_gymnasium(algo: str, settings: Settings, total_steps: int) -> Preset:
+    """For an environment that is stepped one at a time: as much is learned from each step as there is time for."""
+    eager = replace(settings, updates_per_step=1.0, warm_up=1_000)
+    return replace(GYMNASIUM, algo=algo, replay=Preset(total_steps=total_steps, tuned=(eager,)))
+
+
+PRESETS |= {
+    "gym:Pendulum-v1": _in_gymnasium("sac", SMALL_SAC, 100_000),
+    "gym:HalfCheetah-v5": _in_gymnasium("sac", CHEETAH_REPLAY.tuned[0], 5_000_000),
+    **{
+        f"gym:{name}-v5": _in_gymnasium("sac", ROBOT_SAC, 5_000_000)
+        for name in ("Hopper", "Walker2d", "Ant", "Humanoid")
+    },
+    **dict.fromkeys(("gym:CartPole-v1", "gym:Acrobot-v1"), _in_gymnasium("dqn", SMALL_DQN, 200_000)),
+    "gym:LunarLander-v3": _in_gymnasium("dqn", replace(SMALL_DQN, hidden=(128, 128), discount=0.99), 1_000_000),
+}
+
+
 def preset(env: str, algo: str | None = None, default: Preset = DEFAULT) -> Preset:
     """How a world is trained.
 
@@ -182,6 +200,7 @@ def preset(env: str, algo: str | None = None, default: Preset = DEFAULT) -> Pres
         default: for a world of which nothing is known.
     """
     found = PRESETS.get(env, default)
-    if issubclass(ALGORITHMS[algo or found.algo].settings, OffPolicyConfig):
-        return replace(found.replay or REPLAY, env_options=found.env_options)
+    algo = algo or found.algo
+    if issubclass(ALGORITHMS[algo].settings, OffPolicyConfig):
+        return replace(found.replay or REPLAY, algo=algo, env_options=found.env_options)
     return found
