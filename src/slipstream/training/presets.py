@@ -40,7 +40,7 @@ class Preset:
 
 DEFAULT = Preset()
 
-REPLAY = Preset(num_worlds=128, rollout_length=8, total_steps=2_000_000, evaluate_every=100)
+REPLAY = Preset(num_worlds=128, rollout_length=8, total_steps=2_000_000, evaluate_every=400)
 """For algorithms that learn from replay, in any world: few worlds and short rollouts, each learned from many times."""
 
 SLOW = {"learning_rate": 1e-3, "hidden": (128, 128), "updates_per_step": 1.0, "warm_up": 1_000}
@@ -65,6 +65,30 @@ ROBOT_SAC = SACConfig(
 )
 
 ROBOT_REPLAY = replace(REPLAY, tuned=(ROBOT_SAC,))
+
+SMALL_SAC = SACConfig(
+    learning_rate=3e-3,
+    discount=0.98,
+    batch_size=64,
+    updates_per_step=0.5,
+    target_rate=0.02,
+    warm_up=500,
+    replay_size=100_000,
+    critics=1,
+    n_step=1,
+)
+
+SMALL_DQN = DQNConfig(
+    learning_rate=1e-3,
+    batch_size=64,
+    updates_per_step=0.25,
+    target_rate=0.02,
+    warm_up=1_000,
+    replay_size=100_000,
+)
+
+SMALL_REPLAY = replace(REPLAY, num_worlds=16, total_steps=200_000, evaluate_every=50, tuned=(SMALL_SAC, SMALL_DQN))
+"""For worlds that a few thousand steps teach."""
 
 CHEETAH_REPLAY = replace(
     REPLAY,
@@ -126,6 +150,7 @@ PRESETS = {
         rollout_length=32,
         total_steps=500_000,
         tuned=(PPOConfig(learning_rate=3e-3, epochs=10, minibatches=4, discount=0.98, trace=0.9),),
+        replay=SMALL_REPLAY,
     ),
     **dict.fromkeys(("humanoid", "humanoid-standup"), ROBOT),
     "ant": replace(ROBOT, replay=ANT_REPLAY),
@@ -138,10 +163,14 @@ PRESETS = {
     "half-cheetah": replace(SMALL_ROBOT, replay=CHEETAH_REPLAY),
     **dict.fromkeys(("swimmer", "reacher"), SMALL_ROBOT),
     **dict.fromkeys(("inverted-pendulum", "inverted-double-pendulum"), SMALL_ROBOT),
-    "mountain-car-continuous": Preset(tuned=(PPOConfig(initial_log_std=0.5, discount=0.999),)),
+    "mountain-car-continuous": Preset(tuned=(PPOConfig(initial_log_std=0.5, discount=0.999),), replay=SMALL_REPLAY),
+    **dict.fromkeys(("acrobot", "mountain-car"), Preset(replay=SMALL_REPLAY)),
+    "gym:Pendulum-v1": Preset("sac", replay=replace(SMALL_REPLAY, tuned=(replace(SMALL_SAC, updates_per_step=1.0),))),
+    "gym:CartPole-v1": Preset("dqn", replay=replace(SMALL_REPLAY, tuned=(replace(SMALL_DQN, updates_per_step=1.0),))),
     "pendulum": Preset(
         rollout_length=64,
         tuned=(PPOConfig(learning_rate=1e-3, epochs=8, minibatches=8, discount=0.95, reward_scale=0.1),),
+        replay=SMALL_REPLAY,
     ),
 }
 
