@@ -118,16 +118,14 @@ def _class_in_file(name: str) -> type[Env]:
     module = module_in_file(file)
     if is_gymnasium(getattr(module, attribute, None)):
         raise GymnasiumOnly(name)
-    found = {
-        n: c
-        for n, c in vars(module).items()
-        if inspect.isclass(c) and (issubclass(c, Env) or is_gymnasium(c)) and c.__module__ == module.__name__
-    }
-    if attribute not in found:
+    own = {n: c for n, c in vars(module).items() if inspect.isclass(c) and c.__module__ == module.__name__}
+    found = own.get(attribute)
+    if found is None or not issubclass(found, Env):
+        worlds = [n for n, c in own.items() if issubclass(c, Env) or is_gymnasium(c)]
         raise UnknownEnvironment(
-            f"{file} has no world {attribute!r}; it defines {', '.join(found) or 'no subclass of Env'}."
+            f"{file} has no world {attribute!r}; it defines {', '.join(worlds) or 'no subclass of Env'}."
         )
-    return found[attribute]
+    return found
 
 
 def env_options(env: AnyEnv) -> dict[str, inspect.Parameter]:
