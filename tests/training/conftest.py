@@ -7,7 +7,7 @@ import jax
 import numpy as np
 import pytest
 
-from slipstream.algos.settings import A2CConfig, PPOConfig
+from slipstream.algos.settings import A2CConfig, DQNConfig, PPOConfig, SACConfig
 from slipstream.runs.checkpoint import save_checkpoint
 from slipstream.runs.directory import RunDirectory
 from slipstream.training.config import FusedConfig, PolicyConfig, TrainConfig
@@ -15,9 +15,12 @@ from slipstream.training.config_json import to_json
 from slipstream.training.fused import FusedTrainer
 
 WORLDS = Path(__file__).with_name("training_worlds.py")
+REPLAY = dict(batch_size=8, warm_up=20, replay_size=100, updates_per_step=0.25, n_step=2)
 SETTINGS = {
     "ppo": PPOConfig(hidden=(8,), epochs=2, minibatches=2, learning_rate=0.01),
     "a2c": A2CConfig(hidden=(8,)),
+    "dqn": DQNConfig(hidden=(8,), **REPLAY),
+    "sac": SACConfig(hidden=(8,), **REPLAY),
 }
 
 

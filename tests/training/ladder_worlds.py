@@ -186,3 +186,58 @@ class Recall(Env):
 
     def observe(self, state):
         return dr.select(state.step == 0, state.hint, 0.0), dr.select(state.step == 2, 1.0, 0.0)
+
+
+@dataclass
+class Phase:
+    phase: Float
+
+
+class Round(Env):
+    """Four phases in a circle, of which the last pays 1, cut off after 3 steps, from where it would go on.
+
+    The value of phase p is discount ** (3 - p) / (1 - discount ** 4).
+    """
+
+    max_steps = 3
+    groups = (Group("agent", Box(1), Discrete(2)),)
+
+    def reset(self, rng):
+        return Phase(dr.floor(rng.uniform(0.0, 4.0)))
+
+    def step(self, state, action, rng):
+        last = state.phase >= 3.0
+        return Phase(dr.select(last, 0.0, state.phase + 1.0)), dr.select(last, 1.0, 0.0), False
+
+    def observe(self, state):
+        return (state.phase * 0.5 - 0.75,)
+
+
+class SteeredRound(Round):
+    """`Round` with an action that is a number, and does nothing."""
+
+    groups = (Group("agent", Box(1), Box(1, -2.0, 2.0)),)
+
+
+class SteeredToTheEnd(Terminated):
+    """`Terminated` with an action that is a number, and does nothing."""
+
+    groups = (Group("agent", Box(1), Box(1, -2.0, 2.0)),)
+
+
+class Forbidden(Env):
+    """Three buttons, of which the best is never allowed; after the first step the second best is not either."""
+
+    groups = (Group("agent", Box(1), Discrete(3)),)
+
+    def reset(self, rng):
+        return Clock(0)
+
+    def step(self, state, action, rng):
+        return state, action * 1.0, state.step >= 2
+
+    def observe(self, state):
+        return (state.step * 1.0,)
+
+    def action_mask(self, state):
+        return True, state.step == 0, False

@@ -22,6 +22,7 @@ FORMAT = 2
 
 CONFIG, METRICS, LOG, LOCK, TENSORBOARD = "config.json", "metrics.jsonl", "log.txt", "run.lock", "tensorboard"
 CHECKPOINTS, SOURCE, SOURCE_RECORD = "checkpoints", "source", "manifest.json"
+FILM, TUNED = "film.gif", "tuned.json"
 
 
 class RunError(RuntimeError):
@@ -264,6 +265,16 @@ class RunDirectory:
     @property
     def tensorboard(self) -> Path:
         return self.path / TENSORBOARD
+
+    @property
+    def film(self) -> Path:
+        """An episode of a policy that was new not long ago."""
+        return self.path / FILM
+
+    @property
+    def tuned(self) -> Path:
+        """How many processes were found to be best."""
+        return self.path / TUNED
 
     @property
     def checkpoints(self) -> Path:

@@ -153,7 +153,7 @@ def _run(
         if isinstance(trainer, FusedTrainer):
             judge = Judge(trainer.config, trainer.policies, env)
             return Loop(trainer, judge, directory, sinks, Health(warn), seconds)()
-        with trainer.working(directory, warn):
+        with trainer.working(directory, warn, display.say):
             return Loop(trainer, trainer, directory, sinks, Health(warn), seconds)()
     finally:
         for sink in sinks:

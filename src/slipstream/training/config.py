@@ -84,6 +84,10 @@ class PipelineConfig:
     gradient steps there are at most for each sample is the algorithm's `updates_per_step`.)"""
     evaluator_share: float = 0.2
     """How much of its time the process that evaluates works; it rests for the remainder. 0: there is none."""
+    film_share: float = 0.05
+    """How much of its time the process works that keeps a film of an episode in the run's directory. 0: none."""
+    tune: bool = True
+    """Measure in the first seconds how many samplers and environments are best, where it is not said."""
     patience: float = 60.0
     """Seconds without a step after which a process counts as hung, and is replaced."""
 
@@ -93,8 +97,9 @@ class PipelineConfig:
                 _require_count(name, getattr(self, name))
         if self.samples_per_update is not None and self.samples_per_update <= 0:
             raise ValueError(f"samples_per_update must be positive, got {self.samples_per_update}.")
-        if not 0 <= self.evaluator_share <= 1:
-            raise ValueError(f"evaluator_share must be within 0 .. 1, got {self.evaluator_share}.")
+        for name in ("evaluator_share", "film_share"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"{name} must be within 0 .. 1, got {getattr(self, name)}.")
         if self.patience <= 0:
             raise ValueError(f"patience must be positive, got {self.patience}.")
 

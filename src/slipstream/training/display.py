@@ -94,6 +94,11 @@ class Display:
         if not self.quiet:
             self._print(f"[bold yellow]Warning:[/] {escape(text)}", markup=True)
 
+    def say(self, text: str) -> None:
+        """Say something in passing."""
+        if not self.quiet:
+            self._print(text)
+
     def _print(self, text: str, markup: bool = False) -> None:
         with suppress(OSError):
             self.console.print(text, highlight=False, soft_wrap=True, markup=markup)

@@ -82,7 +82,8 @@ class Replays:
         """What is remembered, and the little that must be known to go on even without it."""
         large: dict[str, np.ndarray | Streamed] = {}
         for name, ring in self._rings.items():
-            large |= {f"{name}/{n}": _streamed(a) for n, a in _arrays(ring).items()}
+            filled = int(ring.size)
+            large |= {f"{name}/{n}": _streamed(a, filled) for n, a in _arrays(ring).items()}
         small = {f"calls/{name}": np.array([one.calls, one.owed], np.float64) for name, one in self._of.items()}
         return large, small
 
@@ -164,23 +165,26 @@ def _arrays(ring: Ring) -> dict[str, jax.Array]:
     return {name: array for name, array in named.items() if array is not None}
 
 
-def _streamed(array: jax.Array) -> np.ndarray | Streamed:
+def _streamed(array: jax.Array, filled: int) -> np.ndarray | Streamed:
+    """An array of a ring, as far as there is something in it."""
     if array.ndim == 0:
         return np.asarray(array)
 
     def chunks() -> Iterator[np.ndarray]:
         rows = max(1, CHUNK * len(array) // array.nbytes)
-        for begin in range(0, len(array), rows):
-            yield np.asarray(array[begin : begin + rows])
+        for begin in range(0, filled, rows):
+            yield np.asarray(array[begin : min(begin + rows, filled)])
 
-    return Streamed(array.shape, array.dtype, chunks)
+    return Streamed((filled, *array.shape[1:]), array.dtype, chunks)
 
 
 def _restored(ring: Ring, name: str, saved: Mapping[str, np.ndarray], source: str) -> Ring:
     made = {}
     for field, array in _arrays(ring).items():
         found = saved.get(f"{name}/{field}")
-        if found is None or found.shape != array.shape:
-            raise RunError(f"{source} does not fit: its replay of policy {name!r} has another size.")
-        made[field] = jnp.asarray(found, array.dtype)
+        if found is None or found.shape[1:] != array.shape[1:] or found.size > array.size:
+            raise RunError(f"{source} does not fit: its replay of policy {name!r} is of another kind.")
+        whole = np.zeros(array.shape, array.dtype)
+        whole[(slice(len(found)),) if array.ndim else ()] = found
+        made[field] = jnp.asarray(whole)
     return committed(Ring(made["rows"], made.get("priority"), made["cursor"], made["size"]))

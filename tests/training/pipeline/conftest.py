@@ -19,7 +19,14 @@ def pipeline_config():
     """`pipeline_config("Faulty", how="raise", settings=..., driver=..., **fields)`"""
 
     def make(env="Faulty", algo="ppo", settings=PPO, driver=None, total_steps=10**9, seed=3, options=None, **fields):
-        sizes = {"samplers": 2, "envs_per_sampler": 3, "rollout_length": 8, "evaluator_share": 0.0, **(driver or {})}
+        sizes = {
+            "samplers": 2,
+            "envs_per_sampler": 3,
+            "rollout_length": 8,
+            "evaluator_share": 0.0,
+            "film_share": 0.0,
+            **(driver or {}),
+        }
         policies = {"agent": PolicyConfig(("agent",), algo, settings)}
         return TrainConfig(
             f"{ENVIRONMENTS}:{env}",
@@ -41,7 +48,8 @@ class Pipeline:
         self.trainer = PipelineTrainer(config)
         self.run = RunDirectory.create(path, to_json(config))
         self.warnings: list[str] = []
-        self._working = self.trainer.working(self.run, self.warnings.append)
+        self.said: list[str] = []
+        self._working = self.trainer.working(self.run, self.warnings.append, self.said.append)
 
     def __enter__(self):
         self._working.__enter__()
@@ -65,8 +73,7 @@ class Pipeline:
 
     @property
     def pids(self) -> list[int]:
-        assert self.trainer.workers is not None
-        return [w.pid for w in self.trainer.workers.all if w.pid is not None]
+        return list(self.trainer.crew.pids.values())
 
 
 @pytest.fixture

@@ -45,7 +45,11 @@ class Recorded(gymnasium.Env):
 class Faulty(gymnasium.Env):
     """Goes wrong at a step: every time, or with `once` (a file) only until that exists."""
 
-    def __init__(self, how: str = "", at: int = 20, once: str = ""):
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 25}
+
+    def __init__(self, how: str = "", at: int = 20, once: str = "", draws: bool = False, render_mode=None):
+        if render_mode is not None and not draws:
+            raise TypeError("unexpected keyword argument 'render_mode'")
         self.observation_space = spaces.Box(-1.0, 1.0, (2,), np.float32)
         self.action_space = spaces.Discrete(2)
         self.how, self.at, self.once = how, at, once
@@ -63,6 +67,9 @@ class Faulty(gymnasium.Env):
             self.fail()
         return self.np_random.uniform(-1, 1, 2).astype(np.float32), 1.0, False, self.time % 10 == 0, {}
 
+    def render(self):
+        return np.full((20, 30, 3), 25 * (self.time % 10), np.uint8)
+
     def fail(self):
         if self.how == "raise":
             raise RuntimeError("the gripper is stuck")
@@ -72,3 +79,25 @@ class Faulty(gymnasium.Env):
             os.kill(os.getpid(), signal.SIGSEGV)
         if self.how == "exit":
             sys.exit(3)
+
+
+class Consistent(gymnasium.Env):
+    """Every part of a transition follows from the others, so that a row made of two is found out."""
+
+    def __init__(self):
+        self.observation_space = spaces.Box(-np.inf, np.inf, (3,), np.float32)
+        self.action_space = spaces.Box(-1.0, 1.0, (1,), np.float32)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.time = 0
+        return self.show(), {}
+
+    def step(self, action):
+        before = self.x
+        self.time += 1
+        return self.show(), float(5 * before + self.x), False, self.time == 50, {}
+
+    def show(self):
+        self.x = float(self.np_random.integers(-1000, 1000))
+        return np.array([self.x, 2 * self.x, -self.x], np.float32)

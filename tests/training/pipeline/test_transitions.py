@@ -93,12 +93,13 @@ def test_the_ring_holds_what_the_environments_say_happened(tmp_path, pipeline_co
     weights.publish(arrays, 0)
     policy = PolicyConfig(("agent",), "ppo", PPOConfig(hidden=()))
 
-    def job(number, births):
+    def job(number):
         return {
             "number": number,
+            "column": number,
             "env": pipeline_config("Recorded").env,
             "options": {"folder": str(tmp_path)},
-            "seed": [1, number, births],
+            "seed": [1, number],
             "lanes": lanes,
             "observation": to_json(observation),
             "action": to_json(action),
@@ -109,30 +110,25 @@ def test_the_ring_holds_what_the_environments_say_happened(tmp_path, pipeline_co
         }
 
     shared = (status.block.descriptor, weights.descriptor, ring.block.descriptor)
-    workers = Workers(
-        [
-            Plan(
+    workers = Workers(print, print)
+    try:
+        for i in range(2):
+            plan = Plan(
                 f"sampler {i}",
                 "slipstream.training.pipeline.sampler",
-                lambda births, i=i: job(i, births),
+                lambda i=i: job(i),
                 shared,
                 lambda i=i: int(status["steps"][i]),
                 lambda i=i: float(status["heartbeat"][i]),
                 60.0,
             )
-            for i in range(2)
-        ],
-        print,
-        print,
-    )
-    workers.start()
-    try:
+            workers.add(plan)
         while not (status["steps"] > 600).all():
             workers.check()
             time.sleep(0.01)
     finally:
         status["stop"][:] = 1
-        workers.stop()
+        workers.remove("sampler")
     records = [[json.loads(line) for line in file.read_text().splitlines()] for file in tmp_path.glob("*.jsonl")]
     assert len(records) == 2 * lanes
     expected = np.concatenate([expected_rows(record, n_step, discount) for record in records])

@@ -4,20 +4,24 @@ import subprocess
 import sys
 
 import pytest
+from PIL import Image
 
 from slipstream.training.health import TrainingFailed
+from slipstream.training.pipeline import crew
+from slipstream.training.pipeline.crew import SAMPLERS
 
 
 def progress(pipeline):
     """A condition: every sampler has taken a few more steps from here on."""
-    before = pipeline.trainer.status["steps"].copy()
-    return lambda: bool((pipeline.trainer.status["steps"] - before > 30).all())
+    steps = pipeline.trainer.crew.status["steps"][SAMPLERS:]
+    before = steps.copy()
+    return lambda: bool((steps - before > 30).all())
 
 
 def test_a_sampler_that_is_killed_is_replaced(pipeline_config, at_work):
     with at_work(pipeline_config()) as pipeline:
         pipeline.until(progress(pipeline))
-        victim = pipeline.pids[1]
+        victim = pipeline.trainer.crew.pids["sampler 1"]
         os.kill(victim, signal.SIGKILL)
         pipeline.until(lambda: victim not in pipeline.pids)
         pipeline.until(progress(pipeline))
@@ -82,3 +86,29 @@ def test_samplers_and_evaluators_import_nothing_that_takes_long():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ""
+
+
+@pytest.fixture
+def filmed_at_once(monkeypatch):
+    monkeypatch.setattr(crew, "FIRST_FILM", 0.0)
+
+
+def test_the_visualiser_keeps_a_film_in_the_run(pipeline_config, at_work, filmed_at_once):
+    config = pipeline_config(driver={"film_share": 1.0}, options={"draws": True})
+    with at_work(config) as pipeline:
+        film = pipeline.run.film
+        pipeline.until(film.exists)
+        first = film.stat().st_mtime_ns
+        pipeline.until(lambda: film.stat().st_mtime_ns > first)
+    with Image.open(film) as picture:
+        assert picture.format == "GIF" and getattr(picture, "n_frames", 1) > 3
+    assert not pipeline.warnings
+
+
+def test_a_run_goes_on_without_a_film_if_there_is_nothing_to_see(pipeline_config, at_work, filmed_at_once):
+    with at_work(pipeline_config(driver={"film_share": 1.0})) as pipeline:
+        pipeline.until(lambda: pipeline.warnings)
+        pipeline.until(progress(pipeline))
+        assert "visualiser" not in pipeline.trainer.crew.pids
+    assert len(pipeline.warnings) == 1
+    assert "There is no visualiser any more: it failed: There is nothing to see" in pipeline.warnings[0]

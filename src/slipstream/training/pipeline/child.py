@@ -13,12 +13,22 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 Job = dict[str, Any]
 
 TRACEBACK = signal.SIGUSR1
 """Makes a process say where it is, also in the middle of somebody's C++."""
+
+
+GIVEN_UP = 64
+"""The exit code of a process that cannot do its work here, nor could another in its place."""
+
+
+def give_up(reason: str) -> NoReturn:
+    """End, and say why; there will be no other in our place. Not for processes that the run cannot do without."""
+    print(reason, file=sys.stderr)
+    sys.exit(GIVEN_UP)
 
 
 def run_child(work: Callable[[Job], None]) -> None:

@@ -73,8 +73,7 @@ def play_episodes(
 
 def evaluate(job: Job) -> None:
     """Judge the newest weights again and again, until the learner says stop."""
-    reporter = Reporter(Status.from_json(job["status"]), job["number"])
-    reporter.alive()
+    reporter = Reporter(Status.from_json(job["status"]), job["column"])
     weights, judged = Weights.from_json(job["weights"]), Weights.from_json(job["judged"])
     arrays = weights.empty()
     policy = NumpyPolicy(job["recipe"], arrays)

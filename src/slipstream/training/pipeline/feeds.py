@@ -76,6 +76,13 @@ class ReplayFeed:
         self._fetched = False
         self._age, self._redrawn = 0.0, 0
 
+    def divide(self, regions: int) -> None:
+        """Divide the ring among another number of samplers, of whom none is at work. It keeps what is in it."""
+        old, self.ring = self.ring, Ring(regions, self.experience.capacity, self._layout.width, self._layout.pixels)
+        self.ring.restore(old.rows_in_memory())
+        self.block = self.ring.block
+        old.close()
+
     def _room(self) -> tuple[np.ndarray, np.ndarray | None]:
         pixels = np.empty((self.frames, self._layout.pixels), np.uint8) if self._layout.pixels else None
         return np.empty((self.frames, self._layout.width), np.float32), pixels

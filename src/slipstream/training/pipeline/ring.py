@@ -171,6 +171,14 @@ class Ring:
             "filled": filled,
         }
 
+    def rows_in_memory(self) -> dict[str, np.ndarray]:
+        """What `save` would save, at once."""
+        saved = self.save()
+        rows, filled = saved["rows"], saved["filled"]
+        assert isinstance(rows, Streamed) and isinstance(filled, np.ndarray)
+        chunks = list(rows.chunks())
+        return {"rows": np.concatenate(chunks) if chunks else np.zeros(rows.shape, np.uint8), "filled": filled}
+
     def _chunks(self, filled: np.ndarray, heads: np.ndarray, size: int) -> Iterator[np.ndarray]:
         step = max(1, CHUNK // size)
         for region, (count, head) in enumerate(zip(filled.tolist(), heads.tolist())):

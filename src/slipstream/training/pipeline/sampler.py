@@ -60,8 +60,7 @@ def make_writer(job: Job) -> Writer:
 
 def sample(job: Job) -> None:
     """Step and write, until the learner says stop."""
-    reporter = Reporter(Status.from_json(job["status"]), job["number"])
-    reporter.alive()
+    reporter = Reporter(Status.from_json(job["status"]), job["column"])
     seeds = np.random.SeedSequence(job["seed"])
     lanes = job["lanes"]
     simulators = [Simulator(job["env"], job["options"], int(s)) for s in seeds.generate_state(lanes)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import math
 import os
 import time
@@ -13,28 +14,30 @@ import jax
 import numpy as np
 
 from slipstream.algos.algo import SURPRISE, Replay
+from slipstream.capacity import available_memory
 from slipstream.envs.statistics import EpisodeTotals
 from slipstream.replay.layout import RowLayout
 from slipstream.runs.checkpoint import Checkpoint
 from slipstream.runs.directory import RunDirectory, RunError
 from slipstream.runs.reading import REPLAY
-from slipstream.spaces import Box, to_json
+from slipstream.spaces import Box
 from slipstream.training.config import PipelineConfig, TrainConfig
-from slipstream.training.evaluate import EVALUATION_SEED, Evaluation, Verdict, group_score, standard_error
+from slipstream.training.evaluate import Verdict
 from slipstream.training.pipeline.agent import GROUP, agent_group
-from slipstream.training.pipeline.evaluator import LENGTHS, RETURNS
+from slipstream.training.pipeline.crew import Crew
 from slipstream.training.pipeline.feeds import Feed, ReplayFeed, RolloutFeed
 from slipstream.training.pipeline.numpy_policy import recipe_of
-from slipstream.training.pipeline.simulators import BAD_REWARD, NOT_FINITE, ODDITIES, OUTSIDE
-from slipstream.training.pipeline.status import UNLIMITED, Status
-from slipstream.training.pipeline.weights import NONE, Weights
-from slipstream.training.pipeline.workers import Plan, Worker, Workers, usage
+from slipstream.training.pipeline.tuning import (
+    GUESSED_LANES,
+    Tuning,
+    guessed_samplers,
+    keep_choice,
+    kept_choice,
+    sampler_counts,
+)
 from slipstream.training.policies import ByPolicy, Policies, committed
 from slipstream.training.saving import from_named_arrays, named_arrays
 from slipstream.training.starting import starting_state
-
-DEFAULT_LANES = 8
-"""Environments of a sampler when nothing is known about them."""
 
 LOOK = 0.2
 """Seconds between two looks at the processes, and the longest that an iteration waits for something to learn from."""
@@ -51,11 +54,8 @@ OPERATIONS = 4e10
 OPERATIONS_PER_WEIGHT = 40
 """Operations of a gradient step for each sample and each weight of the actor: two critics and an actor, both ways."""
 
-EVALUATED_AT_ONCE = 20
-"""Environments of the evaluator, at most."""
-
-GOAL_SHARE = 0.5
-"""How much of its time the evaluator works at the least if reaching a return ends the run."""
+SETTLED = 5
+"""Steps of every environment after which a sampler that has just been started is at work."""
 
 
 class PipelineTrainer:
@@ -74,35 +74,28 @@ class PipelineTrainer:
             raise ValueError("The only policy does not learn: leave --freeze out.")
         (self.name,) = self.policies.learning
         self.group, self.algorithm = group, self.policies.algorithms[self.name]
-        self._recipe = recipe_of(config.policies[self.name], group.observation, group.action)
+        recipe = recipe_of(config.policies[self.name], group.observation, group.action)
         init_key, self.key = jax.jit(lambda s: jax.random.split(jax.random.key(s, impl="rbg")))(
             config.seed & 0xFFFFFFFF
         )
         self.state: Any = committed(jax.jit(lambda k: self.policies.init(key=k))(init_key))[self.name]
-        self.samplers = self.driver.samplers or max(1, (os.cpu_count() or 2) - 1)
-        self.lanes = self.driver.envs_per_sampler or DEFAULT_LANES
+        cores = os.cpu_count() or 1
+        self.samplers = self.driver.samplers or guessed_samplers(cores)
+        self.lanes = self.driver.envs_per_sampler or GUESSED_LANES
+        self._tuning: Tuning | None = None
+        most = self.driver.samplers or max(sampler_counts(cores))
         self.feed = self._new_feed()
         self._update = jax.jit(self._learn, donate_argnames="state")
         self._compiled: Callable[..., Any] | None = None
-        self.weights = Weights.like(self._actor_arrays())
-        self._has_evaluator = self.driver.evaluator_share > 0
-        self.status = Status.of(self.samplers + self._has_evaluator)
-        episodes = config.evaluate_episodes
-        found = {RETURNS: np.zeros(episodes), LENGTHS: np.zeros(episodes, np.int64)}
-        self.judged = Weights.like({**self._actor_arrays(), **found})
-        self.workers: Workers | None = None
+        self.crew = Crew(config, self.env, group, recipe, self._actor_arrays(), most)
         self.iteration = self.updates = self.step = 0
         self._steps_before = 0
         """Steps of earlier processes."""
         self._age_before = 0
         """Steps that the policy has learned from before, in other runs included."""
-        self._born = 0
-        """How often processes were started before: what is drawn afterwards is new."""
         self._spent = {"waiting": 0.0, "gathering": 0.0, "update": 0.0, "publishing": 0.0}
         self._looked = 0.0
-        self._heard = NONE
-        """The last version of the weights that the evaluator has judged and we have heard of."""
-        self._measured = self._measure()
+        self._figured = (time.perf_counter(), 0, 0)
 
     def _new_feed(self) -> Feed:
         experience, group = self.algorithm.experience, self.group
@@ -131,83 +124,77 @@ class PipelineTrainer:
     # Processes.
 
     @contextlib.contextmanager
-    def working(self, run: RunDirectory, warn: Callable[[str], None]) -> Iterator[None]:
-        """Inside, samplers sample and the evaluator evaluates; what goes wrong with them is in the run's log."""
+    def working(self, run: RunDirectory, warn: Callable[[str], None], say: Callable[[str], None]) -> Iterator[None]:
+        """Inside, samplers sample and the evaluator evaluates.
+
+        Args:
+            run: what goes wrong with them is in its log, and how many there should be in a file of its own.
+            warn: is told in one line what goes wrong.
+            say: is told what was measured.
+        """
         self._publish()
-        self.workers = Workers(self._plans(), run.log, warn)
         try:
-            self.workers.start()
+            self.crew.start(run, warn)
+            self._begin_tuning(run, say)
+            self._employ()
             yield
         finally:
-            self.status["stop"][:] = 1
-            self.workers.stop()
-            self.workers = None
+            self.crew.stop()
 
-    def _plans(self) -> list[Plan]:
-        def plan(number: int, name: str, module: str, job: Callable[[int], dict[str, Any]], *shared: int) -> Plan:
-            return Plan(
-                name,
-                f"slipstream.training.pipeline.{module}",
-                job,
-                (self.status.block.descriptor, self.weights.descriptor, *shared),
-                lambda: int(self.status["steps"][number]),
-                lambda: float(self.status["heartbeat"][number]),
-                self.driver.patience,
-            )
+    def _begin_tuning(self, run: RunDirectory, say: Callable[[str], None]) -> None:
+        driver = self.driver
+        if not isinstance(self.feed, ReplayFeed) or (driver.samplers and driver.envs_per_sampler) or not driver.tune:
+            return
+        self._run, self._say = run, say
+        known = kept_choice(run, self._kind_of_run())
+        if known is None:
+            self._tuning = Tuning(driver.samplers, driver.envs_per_sampler, os.cpu_count() or 1)
+            known = self._tuning.now
+        self.samplers, self.lanes = driver.samplers or known.samplers, driver.envs_per_sampler or known.lanes
 
-        plans = [
-            plan(
-                i,
-                f"sampler {i}",
-                "sampler",
-                lambda births, i=i: self._sampler_job(i, births),
-                self.feed.block.descriptor,
-            )
-            for i in range(self.samplers)
-        ]
-        if self._has_evaluator:
-            plans.append(plan(self.samplers, "evaluator", "evaluator", self._evaluator_job, self.judged.descriptor))
-        return plans
+    def _kind_of_run(self) -> str:
+        """Runs for which the same numbers of processes are best, on this machine."""
+        policy, options = self.config.policies[self.name], dict(self.config.env_options)
+        settings = policy.settings
+        sizes = [settings.hidden, getattr(settings, "batch_size", 0), getattr(settings, "updates_per_step", 0)]
+        fixed = [self.driver.samplers, self.driver.envs_per_sampler]
+        kind = [self.env, options, policy.algo, sizes, fixed, os.cpu_count(), jax.devices()[0].device_kind]
+        return json.dumps(kind, default=str)
 
-    def _common_job(self, number: int) -> dict[str, Any]:
-        return {
-            "number": number,
-            "env": self.env,
-            "options": dict(self.config.env_options),
-            "recipe": self._recipe,
-            "status": self.status.block.to_json(),
-            "weights": self.weights.to_json(),
-        }
+    def _employ(self) -> None:
+        """Let as many samplers work as there should be. Nothing that was sampled is lost."""
+        if isinstance(self.feed, ReplayFeed) and self.feed.ring.regions != self.samplers:
+            self.crew.dismiss()
+            self.feed.divide(self.samplers)
+        self.crew.employ(self.samplers, self.lanes, self.feed.job())
+        self._allow()
 
-    def _sampler_job(self, number: int, births: int) -> dict[str, Any]:
-        return self._common_job(number) | {
-            "seed": [self.config.seed & 0xFFFFFFFF, number, self._born + births],
-            "lanes": self.lanes,
-            "observation": to_json(self.group.observation),
-            "action": to_json(self.group.action),
-            "experience": self.feed.job(),
-        }
-
-    def _evaluator_job(self, births: int) -> dict[str, Any]:
-        c, share = self.config, self.driver.evaluator_share
-        every = c.evaluate_every or 1
-        last = self.judged.version
-        return self._common_job(self.samplers) | {
-            "seed": (c.seed + EVALUATION_SEED) & 0x7FFFFFFF,
-            "episodes": c.evaluate_episodes,
-            "lanes": min(c.evaluate_episodes, EVALUATED_AT_ONCE),
-            "share": share if c.stop_at_return is None else max(share, GOAL_SHARE),
-            "every": every,
-            "first": self.iteration + every if last == NONE else last + every,
-            "judged": self.judged.to_json(),
-        }
+    def _tune(self) -> None:
+        """Measure, and change the number of processes while there is something to be found out."""
+        assert self._tuning is not None
+        steps = self.crew.steps_since_employed()
+        settled = bool(len(steps)) and bool((steps > SETTLED * self.lanes).all())
+        change = self._tuning.look(time.perf_counter(), self.samples, self.updates, settled)
+        if change is None:
+            return
+        needed = 1.2 * self.crew.memory_of_a_sampler() * change.lanes / self.lanes
+        while self._tuning.best is None and change.samplers * needed > (available_memory() or math.inf):
+            change = self._tuning.refuse()
+        if self._tuning.best is not None:
+            keep_choice(self._run, self._kind_of_run(), self._tuning)
+            self._run.log(f"measured:\n{self._tuning.table()}")
+            self._say(f"Measured on this machine (--no-tune leaves it out):\n{self._tuning.table()}")
+            self._tuning = None
+        if (change.samplers, change.lanes) != (self.samplers, self.lanes):
+            self.samplers, self.lanes = change.samplers, change.lanes
+            self._employ()
 
     # Learning.
 
     @property
     def samples(self) -> int:
         """Steps of all environments together, right now; `step` is how many it were at the last iteration."""
-        return self._steps_before + int(self.status["steps"][: self.samplers].sum())
+        return self._steps_before + self.crew.samples
 
     @property
     def actors(self) -> ByPolicy:
@@ -245,6 +232,8 @@ class PipelineTrainer:
         jax.block_until_ready((self.state, metrics))
         updated = time.perf_counter()
         self._publish()
+        if self._tuning is not None:
+            self._tune()
         self.step = self.samples
         self._spent["waiting"] += waited - began
         self._spent["gathering"] += gathered - waited
@@ -267,85 +256,53 @@ class PipelineTrainer:
         return np.float32(0.0 if total is None else min((self._age_before + self.step) / total, 1.0))
 
     def _publish(self) -> None:
-        self.weights.publish(self._actor_arrays(), self.iteration)
-        if isinstance(self.feed, ReplayFeed):
-            self.status["allowance"][: self.samplers] = self._allowance(self.feed)
+        self.crew.weights.publish(self._actor_arrays(), self.iteration)
+        self._allow()
 
-    def _allowance(self, feed: ReplayFeed) -> int:
-        """How many steps each sampler may take in all."""
-        bound, warm_up = self.driver.samples_per_update, feed.experience.warm_up
+    def _allow(self) -> None:
+        """Let samplers go on, as far as they may."""
+        feed, bound = self.feed, self.driver.samples_per_update
+        if not isinstance(feed, ReplayFeed):
+            return
+        warm_up = feed.experience.warm_up
         if not self.updates:
             # Random actions are only good to begin with; until the first update the learner compiles, and needs cores.
-            ahead = max(warm_up, feed.updates / feed.experience.updates_per_step)
-            ahead += 2 * feed.experience.n_step * self.lanes * self.samplers  # steps that are not transitions yet
+            most = max(warm_up, feed.updates / feed.experience.updates_per_step)
+            most += 2 * feed.experience.n_step * self.lanes * self.samplers  # steps that are not transitions yet
+            self.crew.allow(most - self.samples)
         elif bound is None:
-            return UNLIMITED
+            self.crew.allow(None)
         else:
-            ahead = warm_up + bound * (self.updates + feed.updates) - self._steps_before
-        return max(1, math.ceil(ahead / self.samplers))
+            self.crew.allow(warm_up + bound * (self.updates + feed.updates) - self.samples)
 
     def _look_after_workers(self) -> None:
         now = time.perf_counter()
-        if self.workers is not None and now - self._looked > LOOK:
+        if now - self._looked > LOOK:
             self._looked = now
-            self.workers.check()
+            self.crew.check()
 
     # What the loop reports.
 
     def totals(self) -> EpisodeTotals:
         """Of all episodes so far."""
-        sums = {
-            n: self.status[n][: self.samplers].sum().item()
-            for n in ("episodes", "lengths", "returns", "return_squares")
-        }
-        odd = {name: int(self.status.total(f"oddities/{name}")) for name in ODDITIES}
-        return EpisodeTotals(
-            episodes=sums["episodes"],
-            length=sums["lengths"],
-            returns={GROUP: sums["returns"]},
-            return_squares={GROUP: sums["return_squares"]},
-            report={},
-            broken=odd[NOT_FINITE],
-            unpaid={GROUP: odd[BAD_REWARD]},
-        )
+        return self.crew.totals()
 
     def seconds_spent(self) -> dict[str, float]:
         """Where the learner's time has gone so far in this process."""
         return dict(self._spent)
 
     def figures(self) -> dict[str, float]:
-        """How the processes get along, since this was last asked."""
-        last, now = self._measured, self._measure()
-        self._measured = now
-        seconds = max(now["at"] - last["at"], 1e-9)
-        updates, samples = now["updates"] - last["updates"], now["samples"] - last["samples"]
-        lag = self.weights.version - self.status["version"][: self.samplers]
-        figures = {
-            "pipeline/samples_per_second": samples / seconds,
-            "pipeline/updates_per_second": updates / seconds,
-            "pipeline/update_frames_per_second": updates / seconds * self.feed.frames / self.feed.updates,
-            "pipeline/updates_per_sample": updates / max(samples, 1),
-            "pipeline/policy_lag": float(lag.mean()) * self.feed.updates,
-            "pipeline/processes_replaced": float(self.workers.replaced if self.workers is not None else 0),
-            "pipeline/observations_outside": float(self.status.total(f"oddities/{OUTSIDE}")),
-            **{f"pipeline/{name}": value for name, value in self.feed.figures().items()},
-        }
-        for name in now:
-            if name.startswith("cpu/") and name in last:
-                figures[name] = max(0.0, now[name] - last[name]) / seconds
-            if name.startswith("memory/"):
-                figures[name] = now[name]
-        return figures
-
-    def _measure(self) -> dict[str, float]:
-        workers: list[Worker] = self.workers.all if self.workers is not None else []
-        found = {"learner": usage(None), **{w.plan.name.replace(" ", "-"): usage(w.pid) for w in workers}}
-        return {
-            "at": time.perf_counter(),
-            "updates": self.updates,
-            "samples": self.samples,
-            **{f"cpu/{name}": use[0] for name, use in found.items() if use is not None},
-            **{f"memory/{name}": use[1] / 2**20 for name, use in found.items() if use is not None},
+        """How learning and sampling get along, since this was last asked."""
+        began, updates, samples = self._figured
+        self._figured = now = (time.perf_counter(), self.updates, self.samples)
+        seconds, feed = max(now[0] - began, 1e-9), self.feed
+        rate = (self.updates - updates) / seconds
+        figures = self.crew.figures() | {f"pipeline/{name}": value for name, value in feed.figures().items()}
+        return figures | {
+            "pipeline/updates_per_second": rate,
+            "pipeline/update_frames_per_second": rate * feed.frames / feed.updates,
+            "pipeline/updates_per_sample": (self.updates - updates) / max(now[2] - samples, 1),
+            "pipeline/policy_lag": figures["pipeline/policy_lag"] * feed.updates,
         }
 
     # Checkpoints.
@@ -359,12 +316,11 @@ class PipelineTrainer:
         }
         if isinstance(self.feed, ReplayFeed) and self.config.save_replay:
             parts[REPLAY] = self.feed.ring.save()
-        started = self._born + sum(w.births for w in self.workers.all) if self.workers is not None else self._born
         facts = {
             "iteration": self.iteration,
             "groups": self.policies.spaces(),
             "updates": self.updates,
-            "born": started,
+            "born": self.crew.births,
         }
         return parts, facts
 
@@ -373,7 +329,8 @@ class PipelineTrainer:
         self.adopt(checkpoint.part("learner"), source)
         facts = checkpoint.facts
         try:
-            self.iteration, self.updates, self._born = (facts[name] for name in ("iteration", "updates", "born"))
+            self.iteration, self.updates = facts["iteration"], facts["updates"]
+            self.crew.births = facts["born"]
             self._steps_before = self.step = checkpoint.step
             self._age_before -= checkpoint.step
             if isinstance(self.feed, ReplayFeed) and REPLAY in checkpoint.parts:
@@ -393,17 +350,8 @@ class PipelineTrainer:
 
     def verdict(self, iteration: int, actors: ByPolicy) -> Verdict | None:
         """What the evaluator has found since this was last asked: of weights that are no longer the newest."""
-        if self.judged.version == self._heard:
+        found = self.crew.evaluation()
+        if found is None:
             return None
-        found = self.judged.empty()
-        self._heard = self.judged.read(found)
-        returns, lengths = found.pop(RETURNS), found.pop(LENGTHS)
-        score = group_score(returns)
-        evaluation = Evaluation(
-            episodes=len(returns),
-            length=float(lengths.mean()),
-            length_standard_error=standard_error(lengths),
-            groups={GROUP: score},
-            report={},
-        )
-        return Verdict(evaluation, score.mean, {f"{self.name}/{n}": a for n, a in found.items()})
+        evaluation, arrays = found
+        return Verdict(evaluation, evaluation.groups[GROUP].mean, {f"{self.name}/{n}": a for n, a in arrays.items()})

@@ -10,13 +10,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from slipstream.training.health import TrainingFailed
-from slipstream.training.pipeline.child import TRACEBACK, Job
+from slipstream.training.pipeline.child import GIVEN_UP, TRACEBACK, Job
 
 FAILURES = 3
 """So many failures of a process in a row, without a step to be proud of in between, end the run."""
@@ -30,6 +30,9 @@ LAST_WORDS = 16_384
 SINGLE = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1")
 """Processes are the parallelism: threads of theirs would be in each other's way."""
 
+STARTING = 60.0
+"""Seconds that a process may take to make its environments, at the least."""
+
 GRACE = 2.0
 """Seconds in which a process that is told to stop may close its environments."""
 
@@ -42,8 +45,8 @@ class Plan:
     """Such as `sampler 2`."""
     module: str
     """What it runs, as `python -m`."""
-    job: Callable[[int], Job]
-    """What it is told, by how many have been started before it."""
+    job: Callable[[], Job]
+    """What it is told when it is started."""
     descriptors: tuple[int, ...]
     """Of the memory it shares."""
     steps: Callable[[], int]
@@ -52,6 +55,8 @@ class Plan:
     """When it was last alive (`time.monotonic`)."""
     patience: float
     """Seconds without a sign of life after which it counts as hung."""
+    essential: bool = True
+    """Whether the run ends if it fails again and again; else the run goes on without it."""
 
 
 class Worker:
@@ -59,9 +64,10 @@ class Worker:
 
     def __init__(self, plan: Plan):
         self.plan = plan
-        self.births = 0
         self.failures = 0
         """In a row, without enough steps in between."""
+        self.hopeless = False
+        """Whether another in its place would do no better."""
         self._process: subprocess.Popen[bytes] | None = None
         self._output: Any = None
 
@@ -72,8 +78,7 @@ class Worker:
     def start(self) -> None:
         plan = self.plan
         self._steps, self._started = plan.steps(), time.monotonic()
-        job = json.dumps({**plan.job(self.births), "path": sys.path}).encode() + b"\n"
-        self.births += 1
+        job = json.dumps({**plan.job(), "path": sys.path}).encode() + b"\n"
         self._output = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 (it lives as long as the process)
         self._process = subprocess.Popen(
             [sys.executable, "-m", plan.module],
@@ -94,8 +99,9 @@ class Worker:
         assert self._process is not None
         code, plan = self._process.poll(), self.plan
         if code is None:
-            quiet = time.monotonic() - max(plan.heartbeat(), self._started)
-            if quiet < plan.patience:
+            heard = plan.heartbeat()
+            quiet = time.monotonic() - max(heard, self._started)
+            if quiet < (plan.patience if heard > self._started else max(plan.patience, STARTING)):
                 return None
             self._kill_with_traceback()
             how = f"took no step for {quiet:.0f} s"
@@ -104,8 +110,10 @@ class Worker:
         else:
             words = self.last_words().splitlines()
             how = f"failed: {words[-1]}" if code and words else f"ended by itself with exit code {code}"
+            self.hopeless = code == GIVEN_UP
         proud = plan.steps() - self._steps >= ENOUGH_STEPS
         self.failures = 1 if proud else self.failures + 1
+        self.hopeless |= self.failures >= FAILURES
         return how
 
     def _kill_with_traceback(self) -> None:
@@ -121,12 +129,12 @@ class Worker:
         size = os.fstat(self._output.fileno()).st_size
         return os.pread(self._output.fileno(), LAST_WORDS, max(0, size - LAST_WORDS)).decode(errors="replace").strip()
 
-    def stop(self) -> None:
-        """It has been told to: wait until it is over, and do not wait for long."""
+    def stop(self, end: float) -> None:
+        """It has been told to: wait until it is over, and not past `end` (`time.monotonic`)."""
         if self._process is None:
             return
         try:
-            self._process.wait(GRACE)
+            self._process.wait(max(0.0, end - time.monotonic()))
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
@@ -147,19 +155,32 @@ class Worker:
 class Workers:
     """All processes beside the learner."""
 
-    def __init__(self, plans: Iterable[Plan], log: Callable[[str], None], warn: Callable[[str], None]):
+    def __init__(self, log: Callable[[str], None], warn: Callable[[str], None]):
         """Args:
-        plans: what there should be.
         log: takes all that is known of a failure.
         warn: takes it in one line.
         """
-        self.all = [Worker(plan) for plan in plans]
+        self._all: list[Worker] = []
         self._log, self._warn = log, warn
         self.replaced = 0
 
-    def start(self) -> None:
-        for worker in self.all:
-            worker.start()
+    def add(self, plan: Plan) -> None:
+        """Start a process, and see to it that there always is one."""
+        worker = Worker(plan)
+        worker.start()
+        self._all.append(worker)
+
+    def remove(self, kind: str) -> None:
+        """Wait for processes to end whose names begin so. They have been told to; those that do not are killed."""
+        leaving = [worker for worker in self._all if worker.plan.name.startswith(kind)]
+        self._all = [worker for worker in self._all if worker not in leaving]
+        end = time.monotonic() + GRACE
+        for worker in leaving:
+            worker.stop(end)
+
+    @property
+    def pids(self) -> dict[str, int]:
+        return {w.plan.name: w.pid for w in self._all if w.pid is not None}
 
     def check(self) -> None:
         """Replace processes that have failed.
@@ -167,13 +188,18 @@ class Workers:
         Raises:
             TrainingFailed: when one fails again and again.
         """
-        for worker in self.all:
+        for worker in list(self._all):
             how = worker.failure()
             if how is None:
                 continue
             name, words = worker.plan.name, worker.last_words()
             self._log(f"{name} {how}" + (f"; it said:\n{words}" if words else ""))
-            if worker.failures >= FAILURES:
+            if worker.hopeless and not worker.plan.essential:
+                self._warn(f"There is no {name} any more: it {how}")
+                self._all.remove(worker)
+                worker.stop(0.0)
+                continue
+            if worker.hopeless:
                 raise TrainingFailed(
                     f"The environment fails again and again: {name} {how} ({worker.failures} times in a row; what it "
                     "said is in the run's log.txt)."
@@ -181,10 +207,6 @@ class Workers:
             self._warn(f"{name} {how}. Another one takes its place (log.txt has what it said)")
             self.replaced += 1
             worker.replace()
-
-    def stop(self) -> None:
-        for worker in self.all:
-            worker.stop()
 
 
 def usage(pid: int | None) -> tuple[float, float] | None:

@@ -1,0 +1,207 @@
+"""How many samplers, and how many environments each: measured on the machine, while it learns.
+
+The search climbs: from a guess it goes up as long as that pays, else down, first in the number of samplers and then
+in that of their environments. What was found is kept with the run, and for the machine: the next run begins with it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Generator, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from slipstream.runs.directory import TUNED, RunDirectory, RunError, write_atomically
+
+WORTHWHILE = 1.05
+"""How much better something must be to be worth more processes or environments, or fewer."""
+
+WINDOW = 0.7
+"""Seconds for which a choice is measured."""
+
+UPDATES_MATTER = 2.0 / 3.0
+"""The power of updates/s in what is maximised; the remainder is that of samples/s."""
+
+LANES = (1, 2, 4, 8, 16, 32, 64)
+GUESSED_LANES = 8
+
+
+@dataclass(frozen=True)
+class Choice:
+    """So many samplers with so many environments each."""
+
+    samplers: int
+    lanes: int
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a choice came to."""
+
+    choice: Choice
+    samples: float
+    """In a second."""
+    updates: float
+    """In a second."""
+
+    @property
+    def score(self) -> float:
+        return self.updates**UPDATES_MATTER * self.samples ** (1.0 - UPDATES_MATTER)
+
+
+def sampler_counts(cores: int) -> list[int]:
+    """Numbers of samplers that are worth trying."""
+    return sorted({1, max(1, cores // 4), max(1, cores // 2), max(1, cores - 1), cores, cores + cores // 2})
+
+
+def guessed_samplers(cores: int) -> int:
+    """One core is the learner's."""
+    return max(1, cores - 1)
+
+
+def climb(options: Sequence[int], start: int) -> Generator[int, float, int]:
+    """Yields what to try next, is sent how good it was, and returns the best."""
+    at = options.index(start)
+    best = yield options[at]
+    for direction in (1, -1):
+        moved = False
+        while 0 <= at + direction < len(options):
+            score = yield options[at + direction]
+            if score < best * WORTHWHILE:
+                break
+            best, at, moved = score, at + direction, True
+        if moved:
+            break
+    return options[at]
+
+
+def search(samplers: int | None, lanes: int | None, cores: int) -> Generator[Choice, float, Choice]:
+    """Yields what to try next, is sent how good it was, and returns the best.
+
+    Args:
+        samplers: how many, if that is given.
+        lanes: environments of each, if that is given.
+        cores: of the machine.
+    """
+    known: dict[Choice, float] = {}
+
+    def score_of(choice: Choice) -> Generator[Choice, float, float]:
+        if choice not in known:
+            known[choice] = yield choice
+        return known[choice]
+
+    def best_of(options: Sequence[int], start: int, choice: Any) -> Generator[Choice, float, int]:
+        climber = climb(options, start)
+        tried = next(climber)
+        while True:
+            score = yield from score_of(choice(tried))
+            try:
+                tried = climber.send(score)
+            except StopIteration as end:
+                return end.value
+
+    guess = lanes or GUESSED_LANES
+    if samplers is None:
+        samplers = yield from best_of(sampler_counts(cores), guessed_samplers(cores), lambda n: Choice(n, guess))
+    found = samplers
+    if lanes is None:
+        lanes = yield from best_of(LANES, guess, lambda n: Choice(found, n))
+    return Choice(found, lanes)
+
+
+class Tuning:
+    """A search that goes on while the learner learns: it looks at counters and says what to change."""
+
+    def __init__(self, samplers: int | None, lanes: int | None, cores: int):
+        self._search = search(samplers, lanes, cores)
+        self.now = next(self._search)
+        """What is being measured."""
+        self.measured: list[Measured] = []
+        self.best: Choice | None = None
+        """What was found, when all is done."""
+        self._since: tuple[float, int, int] | None = None
+
+    def look(self, at: float, samples: int, updates: int, settled: bool) -> Choice | None:
+        """What to change to, if it is time to.
+
+        Args:
+            at: the time in seconds.
+            samples: how many there have been.
+            updates: likewise.
+            settled: whether all samplers of the present choice are at work.
+        """
+        if not settled:
+            return None
+        if self._since is None:
+            self._since = (at, samples, updates)
+            return None
+        began, samples_before, updates_before = self._since
+        seconds = at - began
+        if seconds < WINDOW or updates == updates_before:
+            return None
+        self._since = None
+        found = Measured(self.now, (samples - samples_before) / seconds, (updates - updates_before) / seconds)
+        self.measured.append(found)
+        return self._next(found.score)
+
+    def refuse(self) -> Choice:
+        """There is no memory for the present choice: what to try instead."""
+        return self._next(0.0)
+
+    def _next(self, score: float) -> Choice:
+        try:
+            self.now = self._search.send(score)
+        except StopIteration as end:
+            self.now = self.best = end.value
+        return self.now
+
+    def table(self) -> str:
+        """What was measured, for people to read."""
+        lines = ["samplers  envs each  samples/s  updates/s"]
+        for m in self.measured:
+            mark = "  <- best" if m.choice == self.best else ""
+            lines.append(f"{m.choice.samplers:>8}  {m.choice.lanes:>9}  {m.samples:>9,.0f}  {m.updates:>9,.1f}{mark}")
+        return "\n".join(lines)
+
+
+# What was found before.
+
+
+def kept_choice(run: RunDirectory, key: str) -> Choice | None:
+    """What was found for a run, or else for runs like it on this machine (which the run then keeps)."""
+    own = run.tuned
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        return Choice(**json.loads(own.read_text())["choice"])
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        found = json.loads(_machine_file().read_text())[key]
+        choice = Choice(**found["choice"])
+        _write(own, found)
+        return choice
+    return None
+
+
+def keep_choice(run: RunDirectory, key: str, tuning: Tuning) -> None:
+    """Remember what was found, with the run and for the machine."""
+    assert tuning.best is not None
+    rows = [{**asdict(m.choice), "samples": m.samples, "updates": m.updates} for m in tuning.measured]
+    found = {"choice": asdict(tuning.best), "measured": rows}
+    _write(run.tuned, found)
+    file = _machine_file()
+    known: dict[str, Any] = {}
+    with suppress(OSError, ValueError):
+        known = json.loads(file.read_text())
+    with suppress(OSError, RunError):  # a home that cannot be written to costs the next run a few seconds, no more
+        file.parent.mkdir(parents=True, exist_ok=True)
+        _write(file, {**known, key: found})
+
+
+def _write(file: Path, content: dict[str, Any]) -> None:
+    write_atomically(file, json.dumps(content, indent=2) + "\n")
+
+
+def _machine_file() -> Path:
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return Path(home) / "slipstream" / TUNED
