@@ -185,5 +185,5 @@ def preset(env: str, algo: str | None = None, default: Preset = DEFAULT) -> Pres
     """
     found = PRESETS.get(env, default)
     if issubclass(ALGORITHMS[algo or found.algo].settings, OffPolicyConfig):
-        return replace(found.replay or REPLAY, env_options=found.env_options)
+        return replace(found.replay or REPLAY, algo=algo or found.algo, env_options=found.env_options)
     return found
