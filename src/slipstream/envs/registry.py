@@ -69,7 +69,7 @@ def env_class(env: AnyEnv) -> type[Env]:
     if inspect.isclass(env) and issubclass(env, Env):
         return env
     if inspect.isclass(env) and is_gymnasium(env):
-        raise GymnasiumOnly(env.__name__)
+        raise GymnasiumOnly(str(getattr(env, "__name__", env)))
     if not isinstance(env, str):
         raise UnknownEnvironment(
             f"A world is a name, a subclass of Env or an instance of one (of a gymnasium.Env: its name or its class), "

@@ -51,7 +51,7 @@ def test_fast_environments_are_filmed_every_few_steps(filmed):
     simulator.env.metadata = {"render_fps": 100}
     film_episode(simulator, policy, file)
     with Image.open(file) as film:
-        assert film.n_frames == 4 and film.info["duration"] == 20
+        assert film.n_frames == 2 and film.info["duration"] == 40
 
 
 def test_what_cannot_be_drawn_is_said_first(tmp_path):
