@@ -19,7 +19,7 @@ class Envs:
     """
 
     name: tyro.conf.Positional[str | None] = None
-    """A world to show in detail."""
+    """A world to show in detail, or an environment of Gymnasium (gym:ID)."""
     json: bool = False
     """Print JSON instead of text."""
 
@@ -50,25 +50,53 @@ def _describe_if_possible(name: str) -> dict[str, Any]:
 def describe(name: str) -> dict[str, Any]:
     from slipstream.envs.env import describe_env
     from slipstream.envs.registry import env_class, env_options, make_env
-    from slipstream.spaces import describe as describe_space
+    from slipstream.names import is_gymnasium
 
+    if is_gymnasium(name):
+        return _describe_gymnasium(name)
     env, options, meanings = make_env(name), env_options(name), option_meanings(env_class(name))
     return {
         "name": name,
         "summary": describe_env(env_class(name)),
         "max_steps": env.max_steps,
-        "groups": [
-            {
-                "name": g.name,
-                "agents": g.size,
-                "observation": describe_space(g.observation),
-                "action": describe_space(g.action),
-            }
-            for g in env.groups
-        ],
-        "options": {n: None if p.default is p.empty else p.default for n, p in options.items()},
+        "groups": [_describe_group(g.name, g.size, g.observation, g.action) for g in env.groups],
+        "options": _defaults(options),
         "meanings": {n: meanings[n] for n in options if n in meanings},
     }
+
+
+def _describe_gymnasium(name: str) -> dict[str, Any]:
+    from slipstream.training.pipeline.agent import GROUP
+    from slipstream.training.pipeline.simulators import Simulator, simulator_options
+
+    simulator = Simulator(name, {}, 0)
+    text = inspect.getdoc(type(simulator.env.unwrapped)) or ""
+    first, _, _ = text.replace("## Description", "").strip().partition("\n\n")
+    described = {
+        "name": name,
+        "summary": f"{' '.join(first.split()).partition('. ')[0].rstrip('.')}." if first else "",
+        "max_steps": simulator.limit,
+        "groups": [_describe_group(GROUP, 1, simulator.observation, simulator.action)],
+        "options": _defaults(simulator_options(name)),
+        "meanings": {},
+    }
+    simulator.close()
+    return described
+
+
+def _describe_group(name: str, agents: int, observation: Any, action: Any) -> dict[str, Any]:
+    from slipstream.spaces import describe as describe_space
+
+    return {
+        "name": name,
+        "agents": agents,
+        "observation": describe_space(observation),
+        "action": describe_space(action),
+    }
+
+
+def _defaults(options: dict[str, inspect.Parameter]) -> dict[str, Any]:
+    return {n: None if p.default is p.empty else p.default for n, p in options.items()}
 
 
 def option_meanings(env_class: type) -> dict[str, str]:

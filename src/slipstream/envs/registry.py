@@ -16,7 +16,7 @@ from slipstream.envs.env import Env
 from slipstream.envs.extras import robots_extra
 from slipstream.envs.options import check_options, options_of
 from slipstream.envs.worlds import Worlds
-from slipstream.names import UnknownEnvironment, module_in_file, nearest_names
+from slipstream.names import UnknownEnvironment, is_gymnasium, module_in_file, nearest_names
 
 NAMES = {
     "cartpole": "slipstream.envs.classic.cartpole:CartPole",
@@ -52,15 +52,28 @@ INTERACTIVE = "<interactive>"
 """In place of a file, in the name of a class that is in none."""
 
 
+class GymnasiumOnly(ValueError):
+    """An environment of Gymnasium where only a world of ours will do."""
+
+    def __init__(self, name: str):
+        super().__init__(
+            f"{name} is an environment of Gymnasium and cannot be compiled: `slipstream train` takes it, and eval, "
+            "video, plot and load take its runs. Everything else needs a world of ours (docs/your-first-world.md)."
+        )
+
+
 def env_class(env: AnyEnv) -> type[Env]:
     """The class of a world."""
     if isinstance(env, Env):
         return type(env)
     if inspect.isclass(env) and issubclass(env, Env):
         return env
+    if inspect.isclass(env) and is_gymnasium(env):
+        raise GymnasiumOnly(str(getattr(env, "__name__", env)))
     if not isinstance(env, str):
         raise UnknownEnvironment(
-            f"A world is a name, a subclass of Env or an instance of one, not {env!r} of type {type(env).__name__}."
+            f"A world is a name, a subclass of Env or an instance of one (of a gymnasium.Env: its name or its class), "
+            f"not {env!r} of type {type(env).__name__}."
         )
     if env.startswith(f"{INTERACTIVE}:"):
         raise UnknownEnvironment(
@@ -70,9 +83,11 @@ def env_class(env: AnyEnv) -> type[Env]:
         with robots_extra():
             return _class_in_file(env)
     if env not in NAMES:
+        if is_gymnasium(env):
+            raise GymnasiumOnly(env)
         raise UnknownEnvironment(
             f"Unknown environment {env!r}: {nearest_names(env, list(NAMES))} "
-            "A world of your own is named path/to/file.py:Class."
+            "A world of your own is named path/to/file.py:Class, an environment of Gymnasium gym:ID."
         )
     module, _, attribute = NAMES[env].partition(":")
     with robots_extra():
@@ -101,16 +116,16 @@ def env_name(env: AnyEnv) -> str:
 def _class_in_file(name: str) -> type[Env]:
     file, _, attribute = name.rpartition(":")
     module = module_in_file(file)
-    found = {
-        n: c
-        for n, c in vars(module).items()
-        if inspect.isclass(c) and issubclass(c, Env) and c.__module__ == module.__name__
-    }
-    if attribute not in found:
+    if is_gymnasium(getattr(module, attribute, None)):
+        raise GymnasiumOnly(name)
+    own = {n: c for n, c in vars(module).items() if inspect.isclass(c) and c.__module__ == module.__name__}
+    found = own.get(attribute)
+    if found is None or not issubclass(found, Env):
+        worlds = [n for n, c in own.items() if issubclass(c, Env) or is_gymnasium(c)]
         raise UnknownEnvironment(
-            f"{file} has no world {attribute!r}; it defines {', '.join(found) or 'no subclass of Env'}."
+            f"{file} has no world {attribute!r}; it defines {', '.join(worlds) or 'no subclass of Env'}."
         )
-    return found[attribute]
+    return found
 
 
 def env_options(env: AnyEnv) -> dict[str, inspect.Parameter]:

@@ -46,7 +46,7 @@ class Countdown(gymnasium.Env):
 
     def render(self):
         picture = np.full((40, 60, 3), 255, np.uint8)
-        picture[:, : 10 * (self.time + 1)] = (20, 120, 200)
+        picture[:, : 4 * (self.time + 1)] = (20, 120, 200)
         return picture
 
 

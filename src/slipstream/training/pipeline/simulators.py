@@ -185,8 +185,9 @@ def simulator_options(name: str) -> dict[str, inspect.Parameter]:
     parameters = inspect.signature(_maker(name)).parameters.values()
     kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     options = {p.name: p for p in parameters if p.kind in kinds and p.name != "render_mode"}
-    extra = (TIME_LIMIT, PREPROCESS) if _is_atari(name) else (TIME_LIMIT,)
-    return options | {n: inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY) for n in extra if n not in options}
+    extra = {TIME_LIMIT: None, PREPROCESS: True} if _is_atari(name) else {TIME_LIMIT: None}
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    return options | {n: inspect.Parameter(n, keyword, default=d) for n, d in extra.items() if n not in options}
 
 
 def make_environment(name: str, options: Mapping[str, Any], *, render: bool = False) -> Any:
