@@ -92,6 +92,7 @@ SMALL_REPLAY = replace(REPLAY, num_worlds=16, total_steps=200_000, evaluate_ever
 
 CHEETAH_REPLAY = replace(
     REPLAY,
+    total_steps=4_000_000,
     tuned=(replace(ROBOT_SAC, learning_rate=2e-3, hidden=(64, 64), critics=1, target_rate=0.02),),
 )
 
@@ -160,7 +161,7 @@ PRESETS = {
     # to level 1) still exploded as it first varied.
     "humanoid-flagrun-harder-terrain": replace(GETTING_UP, tuned=(replace(ROBOT_PPO, normalize_observation=False),)),
     **dict.fromkeys(("hopper", "walker2d"), HOPPING),
-    "half-cheetah": replace(SMALL_ROBOT, replay=CHEETAH_REPLAY),
+    "half-cheetah": replace(SMALL_ROBOT, algo="sac", replay=CHEETAH_REPLAY),
     **dict.fromkeys(("swimmer", "reacher"), SMALL_ROBOT),
     **dict.fromkeys(("inverted-pendulum", "inverted-double-pendulum"), SMALL_ROBOT),
     "mountain-car-continuous": Preset(tuned=(PPOConfig(initial_log_std=0.5, discount=0.999),), replay=SMALL_REPLAY),
