@@ -63,7 +63,7 @@ def curve(path: Path) -> tuple[list[float], list[float]]:
 
 def found(folder: Path, robot: str, algo: str, minutes: float, seed: int) -> dict[str, Any]:
     path = folder / f"{robot}-{algo}-{minutes:g}-{seed}"
-    (score,) = json.loads(path.with_suffix(".json").read_text())["in_gymnasium"]["groups"].values()
+    (score,) = json.loads(path.with_suffix(".json").read_text())["gymnasium"]["groups"].values()
     steps = max(row["step"] for row in read_metrics(RunDirectory(path)))
     return {"curve": curve(path), "in_gymnasium": score["mean"], "lowest": score["minimum"], "steps": steps}
 
