@@ -82,10 +82,12 @@ class Judge(BaseCallback):
         self.env, self.arguments = env, arguments
         self.evaluating = self.last_evaluation = 0.0
         self.reached, self.score, self.curve = False, float("nan"), []
+        self.began = None
 
     def _on_training_start(self) -> None:
-        self.began = self.judged = time.time()
-        self.judged_step = 0
+        if self.began is None:  # training that goes on longer than planned starts again
+            self.began = self.judged = time.time()
+            self.judged_step = 0
 
     @property
     def trained(self) -> float:

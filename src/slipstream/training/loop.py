@@ -15,6 +15,9 @@ from slipstream.training.evaluate import Evaluation, Verdict
 from slipstream.training.health import Health, TrainingFailed
 from slipstream.training.interrupt import Interrupt
 
+SAVING_SHARE = 0.05
+"""How much of the time goes into checkpoints at most: those with a large replay are written less often."""
+
 Row = Mapping[str, float]
 
 
@@ -121,7 +124,7 @@ class Loop:
         self.sinks, self.health = sinks, health
         self.config = trainer.config
         self._earlier, self._began = seconds, time.perf_counter()
-        self._saved_at = self._began
+        self._saved_at, self._saving_took = self._began, 0.0
         self._verdict: Verdict | None = None
         self._judged_at: int | None = None
         self._returns: dict[str, float] = {}
@@ -185,7 +188,8 @@ class Loop:
     def _checkpoint_due(self, evaluated: bool) -> bool:
         score = self._score() if evaluated else None
         better = score is not None and score > best_score(self.run)
-        return better or time.perf_counter() - self._saved_at >= self.config.checkpoint_every
+        every = max(self.config.checkpoint_every, self._saving_took / SAVING_SHARE)
+        return better or time.perf_counter() - self._saved_at >= every
 
     # Reports and checkpoints.
 
@@ -224,6 +228,7 @@ class Loop:
         return any(stops)
 
     def _save(self, last: bool) -> None:
+        began = time.perf_counter()
         parts, facts = self.trainer.save(last=last)
         facts = {**facts, "seconds": self.seconds}
         score = self._score()
@@ -231,6 +236,7 @@ class Loop:
             parts["actor"] = dict(self._verdict.actor)  # a score belongs to those who were judged
         save_checkpoint(self.run, self.trainer.step, parts, facts, self.config.keep_checkpoints, score)
         self._saved_at = time.perf_counter()
+        self._saving_took = self._saved_at - began
 
 
 @dataclass(frozen=True)

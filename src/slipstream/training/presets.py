@@ -92,6 +92,7 @@ SMALL_REPLAY = replace(REPLAY, num_worlds=16, total_steps=200_000, evaluate_ever
 
 CHEETAH_REPLAY = replace(
     REPLAY,
+    total_steps=4_000_000,
     tuned=(replace(ROBOT_SAC, learning_rate=2e-3, hidden=(64, 64), critics=1, target_rate=0.02),),
 )
 
@@ -160,7 +161,7 @@ PRESETS = {
     # to level 1) still exploded as it first varied.
     "humanoid-flagrun-harder-terrain": replace(GETTING_UP, tuned=(replace(ROBOT_PPO, normalize_observation=False),)),
     **dict.fromkeys(("hopper", "walker2d"), HOPPING),
-    "half-cheetah": replace(SMALL_ROBOT, replay=CHEETAH_REPLAY),
+    "half-cheetah": replace(SMALL_ROBOT, algo="sac", replay=CHEETAH_REPLAY),
     **dict.fromkeys(("swimmer", "reacher"), SMALL_ROBOT),
     **dict.fromkeys(("inverted-pendulum", "inverted-double-pendulum"), SMALL_ROBOT),
     "mountain-car-continuous": Preset(tuned=(PPOConfig(initial_log_std=0.5, discount=0.999),), replay=SMALL_REPLAY),
@@ -175,6 +176,24 @@ PRESETS = {
 }
 
 
+def _in_gymnasium(algo: str, settings: Settings, total_steps: int) -> Preset:
+    """For an environment that is stepped one at a time: as much is learned from each step as there is time for."""
+    eager = replace(settings, updates_per_step=1.0, warm_up=1_000)
+    return replace(GYMNASIUM, algo=algo, replay=Preset(total_steps=total_steps, tuned=(eager,)))
+
+
+PRESETS |= {
+    "gym:Pendulum-v1": _in_gymnasium("sac", SMALL_SAC, 100_000),
+    "gym:HalfCheetah-v5": _in_gymnasium("sac", CHEETAH_REPLAY.tuned[0], 5_000_000),
+    **{
+        f"gym:{name}-v5": _in_gymnasium("sac", ROBOT_SAC, 5_000_000)
+        for name in ("Hopper", "Walker2d", "Ant", "Humanoid")
+    },
+    **dict.fromkeys(("gym:CartPole-v1", "gym:Acrobot-v1"), _in_gymnasium("dqn", SMALL_DQN, 200_000)),
+    "gym:LunarLander-v3": _in_gymnasium("dqn", replace(SMALL_DQN, hidden=(128, 128), discount=0.99), 1_000_000),
+}
+
+
 def preset(env: str, algo: str | None = None, default: Preset = DEFAULT) -> Preset:
     """How a world is trained.
 
@@ -184,6 +203,7 @@ def preset(env: str, algo: str | None = None, default: Preset = DEFAULT) -> Pres
         default: for a world of which nothing is known.
     """
     found = PRESETS.get(env, default)
-    if issubclass(ALGORITHMS[algo or found.algo].settings, OffPolicyConfig):
-        return replace(found.replay or REPLAY, algo=algo or found.algo, env_options=found.env_options)
+    algo = algo or found.algo
+    if issubclass(ALGORITHMS[algo].settings, OffPolicyConfig):
+        return replace(found.replay or REPLAY, algo=algo, env_options=found.env_options)
     return found
