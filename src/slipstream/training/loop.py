@@ -53,8 +53,12 @@ class Trainer(Protocol):
         """Further numbers for a report."""
         ...
 
-    def save(self) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
-        """Arrays by part of a checkpoint, and small facts."""
+    def save(self, *, last: bool = True) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
+        """Arrays by part of a checkpoint, and small facts.
+
+        Args:
+            last: it may be the last checkpoint for a long time.
+        """
         ...
 
 
@@ -135,7 +139,7 @@ class Loop:
         try:
             return self._run()
         except TrainingFailed as error:
-            self._save()
+            self._save(last=True)
             self.run.log(f"failed at step {self.trainer.step}: {error}")
             raise
 
@@ -152,8 +156,8 @@ class Loop:
                 if evaluated or self._report_due() or self._out_of_budget():
                     stopped = self._report(metrics, evaluated)
                 if self._checkpoint_due(evaluated):
-                    self._save()
-            self._save()
+                    self._save(last=False)
+            self._save(last=True)
         finished = not interrupt.requested or self._out_of_budget() or reached
         self.run.log(
             f"{'finished' if finished else 'interrupted'} at step {self.trainer.step} after {self.seconds:.1f} s"
@@ -223,9 +227,9 @@ class Loop:
         self.health.examine(row)
         return any(stops)
 
-    def _save(self) -> None:
+    def _save(self, last: bool) -> None:
         began = time.perf_counter()
-        parts, facts = self.trainer.save()
+        parts, facts = self.trainer.save(last=last)
         facts = {**facts, "seconds": self.seconds}
         score = self._score()
         if score is not None and self._verdict is not None and self._verdict.actor is not None:
