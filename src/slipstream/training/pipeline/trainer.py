@@ -27,6 +27,7 @@ from slipstream.training.pipeline.agent import GROUP, agent_group
 from slipstream.training.pipeline.crew import Crew
 from slipstream.training.pipeline.feeds import Feed, ReplayFeed, RolloutFeed
 from slipstream.training.pipeline.numpy_policy import recipe_of
+from slipstream.training.pipeline.split import SplitUpdate
 from slipstream.training.pipeline.tuning import (
     GUESSED_LANES,
     Tuning,
@@ -90,6 +91,7 @@ class PipelineTrainer:
         self.feed = self._new_feed()
         self._update = jax.jit(self._learn, donate_argnames="state")
         self._compiled: Callable[..., Any] | None = None
+        self._split = SplitUpdate(self.algorithm, self.feed.learnable) if self.driver.split_devices else None
         self.crew = Crew(config, self.env, group, recipe, self._actor_arrays(), most)
         self.iteration = self.updates = self.step = 0
         self._steps_before = 0
@@ -250,6 +252,9 @@ class PipelineTrainer:
         return state, {name: value for name, value in metrics.items() if name != SURPRISE}
 
     def _compile(self) -> None:
+        if self._split is not None:
+            self._compiled = self._split
+            return
         batch = self.feed.example()
         self._compiled = self._update.lower(self.state, batch, np.float32(0.0), self.key, np.uint32(0)).compile()
 
