@@ -286,9 +286,10 @@ def _spec(name: str) -> Any:
 def _register_atari(name: str) -> None:
     try:
         import ale_py
-        import cv2  # noqa: F401 (Gymnasium makes frames smaller with it)
+        import cv2
     except ModuleNotFoundError as error:
         raise ValueError(f"{name} needs {error.name}: pip install slipstream-rl[atari]") from error
+    cv2.setNumThreads(1)  # Gymnasium makes frames smaller with it, and every core has its sampler
     ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)  # each game would announce itself
     _gymnasium().register_envs(ale_py)
 
