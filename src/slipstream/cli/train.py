@@ -48,8 +48,10 @@ class Configured:
     """Processes that step environments of Gymnasium; by default as many as are measured to be best."""
     envs_per_sampler: int | None = None
     """Environments of Gymnasium that each of them steps; likewise."""
-    tune: bool = True
-    """Measure how many are best in the first seconds, and remember it; else guess."""
+    tune: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Before training in compiled worlds, measure how many of them, and how large batches, are fastest here."""
+    no_tune: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Do not measure how many samplers and environments of Gymnasium are best, which is done by default: guess."""
     seed: int | None = None
     """The same seed on the same machine gives the same bits; 0 if none is given."""
     algo: Annotated[str | None, tyro.conf.arg(metavar=f"{{{','.join(ALGORITHMS)}}}")] = None
@@ -204,7 +206,7 @@ def configure(options: Configured, varied: Mapping[str, Any] | None = None) -> T
         "rollout_length": options.rollout,
         "samplers": options.samplers,
         "envs_per_sampler": options.envs_per_sampler,
-        "tune": None if options.tune else False,
+        "tune": True if options.tune else False if options.no_tune else None,
         "total_steps": options.steps,
         "total_seconds": options.seconds,
         "seed": options.seed,

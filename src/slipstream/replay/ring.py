@@ -76,11 +76,16 @@ def draw(
     shape = (updates, replay.batch)
     if ring.priority is None:
         index = jax.random.randint(key, shape, 0, ring.size)
-        return unpack(layout, ring.rows[index]), index
+        return unpack(layout, _fetched(ring, index)), index
     index, probability = _by_priority(ring.priority, jax.random.uniform(key, shape))
     weight = (ring.size * probability) ** -replay.priority_correction
     weight /= weight.max(axis=1, keepdims=True)
-    return unpack(layout, ring.rows[index], weight=weight), index
+    return unpack(layout, _fetched(ring, index), weight=weight), index
+
+
+def _fetched(ring: Ring, index: jax.Array) -> jax.Array:
+    """Rows, copied as they are: without the barrier XLA would fetch them anew for every field, number by number."""
+    return jax.lax.optimization_barrier(ring.rows[index])
 
 
 def _by_priority(priority: jax.Array, uniform: jax.Array) -> tuple[jax.Array, jax.Array]:

@@ -157,6 +157,12 @@ def read_newest(run: RunDirectory, parts: Sequence[str] = ("actor",), which: str
     raise RunError(f"The checkpoints of {run.path} come and go faster than they can be read.")
 
 
+def with_replay(checkpoint: Checkpoint) -> Checkpoint | None:
+    """The checkpoint, or the newest one before it that still has a replay; None if there is none."""
+    earlier = [c for c in survey(checkpoint.run)[0] if c.number < checkpoint.number]
+    return next((c for c in (checkpoint, *reversed(earlier)) if REPLAY in c.parts), None)
+
+
 def best_score(run: RunDirectory) -> float:
     """Of the best checkpoint so far; minus infinity if there is none."""
     best = best_of(survey(run)[0])

@@ -17,6 +17,7 @@ from slipstream.training.config_json import changed, from_json, to_json
 from slipstream.training.display import Display
 from slipstream.training.evaluate import Judge
 from slipstream.training.fused import FusedTrainer
+from slipstream.training.fused_tuning import tuned
 from slipstream.training.health import Health
 from slipstream.training.loop import Loop, Result, Row, Sink
 from slipstream.training.pipeline.trainer import PipelineTrainer
@@ -74,6 +75,8 @@ def train(
     algo = next(iter(config.policies.values())).algo
     path = Path(run) if run is not None else Path(RUNS) / new_run_name(config.env, algo, config.seed)
     with Display(config, quiet) as display:
+        if isinstance(config.driver, FusedConfig) and config.driver.tune:
+            config = tuned(config, world, display.say)
         trainer = _trainer(config, world)
         trainer.load_starting_points()
         directory = RunDirectory.create(path, to_json(config))

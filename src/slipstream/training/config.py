@@ -52,6 +52,8 @@ class FusedConfig:
     """Steps of every world between two updates."""
     stagger: bool = False
     """Begin the worlds at different points of their time limit, so that the first returns show early."""
+    tune: bool = False
+    """Measure before the run how many worlds, and how large batches, make most steps in a second, and take those."""
 
     def __post_init__(self) -> None:
         for name in ("num_worlds", "rollout_length"):

@@ -143,8 +143,11 @@ class FusedTrainer:
 
     # Checkpoints.
 
-    def save(self) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
-        """Everything that decides how the run goes on: arrays by part of a checkpoint, and small facts."""
+    def save(self, *, last: bool = True) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
+        """Everything that decides how the run goes on: arrays by part of a checkpoint, and small facts.
+
+        Every checkpoint is whole, be it the last or not: a run goes on from any of them bit for bit.
+        """
         ages = {f"age/{name}": np.array([age], np.int64) for name, age in self.ages.items()}
         worlds = {f"worlds/{n}": a for n, a in self.worlds.save().items()}
         worlds |= {f"slot/{n}": a for n, a in self.store.save_slot(0).items()}

@@ -15,6 +15,9 @@ from slipstream.training.evaluate import Evaluation, Verdict
 from slipstream.training.health import Health, TrainingFailed
 from slipstream.training.interrupt import Interrupt
 
+SAVING_SHARE = 0.05
+"""How much of the time goes into checkpoints at most: those with a large replay are written less often."""
+
 Row = Mapping[str, float]
 
 
@@ -50,8 +53,12 @@ class Trainer(Protocol):
         """Further numbers for a report."""
         ...
 
-    def save(self) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
-        """Arrays by part of a checkpoint, and small facts."""
+    def save(self, *, last: bool = True) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
+        """Arrays by part of a checkpoint, and small facts.
+
+        Args:
+            last: it may be the last checkpoint for a long time.
+        """
         ...
 
 
@@ -117,7 +124,7 @@ class Loop:
         self.sinks, self.health = sinks, health
         self.config = trainer.config
         self._earlier, self._began = seconds, time.perf_counter()
-        self._saved_at = self._began
+        self._saved_at, self._saving_took = self._began, 0.0
         self._verdict: Verdict | None = None
         self._judged_at: int | None = None
         self._returns: dict[str, float] = {}
@@ -132,7 +139,7 @@ class Loop:
         try:
             return self._run()
         except TrainingFailed as error:
-            self._save()
+            self._save(last=True)
             self.run.log(f"failed at step {self.trainer.step}: {error}")
             raise
 
@@ -149,8 +156,8 @@ class Loop:
                 if evaluated or self._report_due() or self._out_of_budget():
                     stopped = self._report(metrics, evaluated)
                 if self._checkpoint_due(evaluated):
-                    self._save()
-            self._save()
+                    self._save(last=False)
+            self._save(last=True)
         finished = not interrupt.requested or self._out_of_budget() or reached
         self.run.log(
             f"{'finished' if finished else 'interrupted'} at step {self.trainer.step} after {self.seconds:.1f} s"
@@ -181,7 +188,8 @@ class Loop:
     def _checkpoint_due(self, evaluated: bool) -> bool:
         score = self._score() if evaluated else None
         better = score is not None and score > best_score(self.run)
-        return better or time.perf_counter() - self._saved_at >= self.config.checkpoint_every
+        every = max(self.config.checkpoint_every, self._saving_took / SAVING_SHARE)
+        return better or time.perf_counter() - self._saved_at >= every
 
     # Reports and checkpoints.
 
@@ -219,14 +227,16 @@ class Loop:
         self.health.examine(row)
         return any(stops)
 
-    def _save(self) -> None:
-        parts, facts = self.trainer.save()
+    def _save(self, last: bool) -> None:
+        began = time.perf_counter()
+        parts, facts = self.trainer.save(last=last)
         facts = {**facts, "seconds": self.seconds}
         score = self._score()
         if score is not None and self._verdict is not None and self._verdict.actor is not None:
             parts["actor"] = dict(self._verdict.actor)  # a score belongs to those who were judged
         save_checkpoint(self.run, self.trainer.step, parts, facts, self.config.keep_checkpoints, score)
         self._saved_at = time.perf_counter()
+        self._saving_took = self._saved_at - began
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ class Preset:
 
 DEFAULT = Preset()
 
-REPLAY = Preset(num_worlds=128, rollout_length=8, total_steps=2_000_000, evaluate_every=100)
+REPLAY = Preset(num_worlds=128, rollout_length=8, total_steps=2_000_000, evaluate_every=400)
 """For algorithms that learn from replay, in any world: few worlds and short rollouts, each learned from many times."""
 
 SLOW = {"learning_rate": 1e-3, "hidden": (128, 128), "updates_per_step": 1.0, "warm_up": 1_000}
@@ -66,8 +66,33 @@ ROBOT_SAC = SACConfig(
 
 ROBOT_REPLAY = replace(REPLAY, tuned=(ROBOT_SAC,))
 
+SMALL_SAC = SACConfig(
+    learning_rate=3e-3,
+    discount=0.98,
+    batch_size=64,
+    updates_per_step=0.5,
+    target_rate=0.02,
+    warm_up=500,
+    replay_size=100_000,
+    critics=1,
+    n_step=1,
+)
+
+SMALL_DQN = DQNConfig(
+    learning_rate=1e-3,
+    batch_size=64,
+    updates_per_step=0.25,
+    target_rate=0.02,
+    warm_up=1_000,
+    replay_size=100_000,
+)
+
+SMALL_REPLAY = replace(REPLAY, num_worlds=16, total_steps=200_000, evaluate_every=50, tuned=(SMALL_SAC, SMALL_DQN))
+"""For worlds that a few thousand steps teach."""
+
 CHEETAH_REPLAY = replace(
     REPLAY,
+    total_steps=4_000_000,
     tuned=(replace(ROBOT_SAC, learning_rate=2e-3, hidden=(64, 64), critics=1, target_rate=0.02),),
 )
 
@@ -126,6 +151,7 @@ PRESETS = {
         rollout_length=32,
         total_steps=500_000,
         tuned=(PPOConfig(learning_rate=3e-3, epochs=10, minibatches=4, discount=0.98, trace=0.9),),
+        replay=SMALL_REPLAY,
     ),
     **dict.fromkeys(("humanoid", "humanoid-standup"), ROBOT),
     "ant": replace(ROBOT, replay=ANT_REPLAY),
@@ -135,14 +161,36 @@ PRESETS = {
     # to level 1) still exploded as it first varied.
     "humanoid-flagrun-harder-terrain": replace(GETTING_UP, tuned=(replace(ROBOT_PPO, normalize_observation=False),)),
     **dict.fromkeys(("hopper", "walker2d"), HOPPING),
-    "half-cheetah": replace(SMALL_ROBOT, replay=CHEETAH_REPLAY),
+    "half-cheetah": replace(SMALL_ROBOT, algo="sac", replay=CHEETAH_REPLAY),
     **dict.fromkeys(("swimmer", "reacher"), SMALL_ROBOT),
     **dict.fromkeys(("inverted-pendulum", "inverted-double-pendulum"), SMALL_ROBOT),
-    "mountain-car-continuous": Preset(tuned=(PPOConfig(initial_log_std=0.5, discount=0.999),)),
+    "mountain-car-continuous": Preset(tuned=(PPOConfig(initial_log_std=0.5, discount=0.999),), replay=SMALL_REPLAY),
+    **dict.fromkeys(("acrobot", "mountain-car"), Preset(replay=SMALL_REPLAY)),
+    "gym:Pendulum-v1": Preset("sac", replay=replace(SMALL_REPLAY, tuned=(replace(SMALL_SAC, updates_per_step=1.0),))),
+    "gym:CartPole-v1": Preset("dqn", replay=replace(SMALL_REPLAY, tuned=(replace(SMALL_DQN, updates_per_step=1.0),))),
     "pendulum": Preset(
         rollout_length=64,
         tuned=(PPOConfig(learning_rate=1e-3, epochs=8, minibatches=8, discount=0.95, reward_scale=0.1),),
+        replay=SMALL_REPLAY,
     ),
+}
+
+
+def _in_gymnasium(algo: str, settings: Settings, total_steps: int) -> Preset:
+    """For an environment that is stepped one at a time: as much is learned from each step as there is time for."""
+    eager = replace(settings, updates_per_step=1.0, warm_up=1_000)
+    return replace(GYMNASIUM, algo=algo, replay=Preset(total_steps=total_steps, tuned=(eager,)))
+
+
+PRESETS |= {
+    "gym:Pendulum-v1": _in_gymnasium("sac", SMALL_SAC, 100_000),
+    "gym:HalfCheetah-v5": _in_gymnasium("sac", CHEETAH_REPLAY.tuned[0], 5_000_000),
+    **{
+        f"gym:{name}-v5": _in_gymnasium("sac", ROBOT_SAC, 5_000_000)
+        for name in ("Hopper", "Walker2d", "Ant", "Humanoid")
+    },
+    **dict.fromkeys(("gym:CartPole-v1", "gym:Acrobot-v1"), _in_gymnasium("dqn", SMALL_DQN, 200_000)),
+    "gym:LunarLander-v3": _in_gymnasium("dqn", replace(SMALL_DQN, hidden=(128, 128), discount=0.99), 1_000_000),
 }
 
 
@@ -155,6 +203,7 @@ def preset(env: str, algo: str | None = None, default: Preset = DEFAULT) -> Pres
         default: for a world of which nothing is known.
     """
     found = PRESETS.get(env, default)
-    if issubclass(ALGORITHMS[algo or found.algo].settings, OffPolicyConfig):
-        return replace(found.replay or REPLAY, env_options=found.env_options)
+    algo = algo or found.algo
+    if issubclass(ALGORITHMS[algo].settings, OffPolicyConfig):
+        return replace(found.replay or REPLAY, algo=algo, env_options=found.env_options)
     return found

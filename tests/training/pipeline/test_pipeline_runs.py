@@ -14,7 +14,7 @@ import pytest
 
 from slipstream import load, train
 from slipstream.algos.settings import SACConfig
-from slipstream.runs.checkpoint import checkpoint_names, load_checkpoint
+from slipstream.runs.checkpoint import checkpoint_names, load_checkpoint, save_checkpoint
 from slipstream.runs.directory import RunDirectory
 from slipstream.runs.metrics import read_metrics
 from slipstream.training.config_json import from_json, to_json
@@ -39,7 +39,7 @@ def start(config, path) -> subprocess.Popen:
     return process
 
 
-def wait_until(condition, seconds: float = 60.0) -> None:
+def wait_until(condition, seconds: float = 180.0) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "it never happens"
@@ -115,7 +115,7 @@ def test_ctrl_c_saves_and_leaves_nobody_behind(run_config, tmp_path):
     offspring = children(process.pid)
     assert len(offspring) == 3
     process.send_signal(signal.SIGINT)
-    assert process.wait(20) == 0
+    assert process.wait(120) == 0
     assert not any(is_alive(pid) for pid in offspring)
     run = RunDirectory.open(tmp_path / "run")
     assert checkpoint_names(run)
@@ -124,7 +124,7 @@ def test_ctrl_c_saves_and_leaves_nobody_behind(run_config, tmp_path):
 
 def test_a_learner_that_is_killed_leaves_nothing_and_can_be_resumed(run_config, tmp_path):
     def shared():
-        return set(os.listdir("/dev/shm"))
+        return {name for name in os.listdir("/dev/shm") if "psm_" in name or "slipstream" in name}
 
     before = shared()
     process = start(run_config(), tmp_path / "run")
@@ -134,7 +134,7 @@ def test_a_learner_that_is_killed_leaves_nothing_and_can_be_resumed(run_config, 
     wait_until(lambda: checkpoint_names(run))
     process.kill()
     process.wait()
-    wait_until(lambda: not any(is_alive(pid) for pid in offspring), 5.0)
+    wait_until(lambda: not any(is_alive(pid) for pid in offspring))
     assert shared() <= before
     saved = load_checkpoint(run).step
     result = train(resume=run.path, total_steps=saved + 1000, quiet=True)
@@ -209,3 +209,24 @@ def test_random_steps_are_not_taken_without_end_before_the_first_update(sac_conf
         time.sleep(0.3)
         assert trainer.samples <= 200 + 2 * 3 * 3 * 2 + 6
         pipeline.until(lambda: trainer.samples > 1000)
+
+
+def test_a_replay_that_takes_long_to_write_is_not_in_every_checkpoint(sac_config, at_work):
+    with at_work(sac_config()) as pipeline:
+        trainer, run = pipeline.trainer, pipeline.run
+        pipeline.until(lambda: trainer.samples > 500)
+
+        def save(last):
+            parts, facts = trainer.save(last=last)
+            save_checkpoint(run, trainer.step, parts, facts, 5)
+            return "replay" in parts
+
+        assert save(last=False)
+        trainer.feed.ring.saving_seconds = 100.0
+        pipeline.until(lambda: trainer.samples > 600)
+        assert not save(last=False)
+        resumed = PipelineTrainer(trainer.config)
+        resumed.restore(load_checkpoint(run), "it")
+        assert resumed.feed.ring.available > 400
+        assert resumed.step == trainer.step
+        assert save(last=True)

@@ -90,6 +90,8 @@ class Ring:
         self._flat_pixels = self.block["pixels"].reshape(regions * self.rows, pixels)
         self._spare = max(1, self.rows // 32)
         """Rows that would be overwritten next and are left alone, so that hardly any is drawn in vain."""
+        self.saved_at, self.saving_seconds = 0.0, 0.0
+        """When a checkpoint was last given all rows (`time.perf_counter`), and how long that took."""
 
     @property
     def written(self) -> int:
@@ -180,11 +182,13 @@ class Ring:
         return {"rows": np.concatenate(chunks) if chunks else np.zeros(rows.shape, np.uint8), "filled": filled}
 
     def _chunks(self, filled: np.ndarray, heads: np.ndarray, size: int) -> Iterator[np.ndarray]:
-        step = max(1, CHUNK // size)
+        step, began = max(1, CHUNK // size), time.perf_counter()
         for region, (count, head) in enumerate(zip(filled.tolist(), heads.tolist())):
             for begin in range(0, count, step):
                 places = (head + np.arange(begin, min(begin + step, count))) % self.rows
                 yield self._whole_rows(region, places, size)
+        self.saved_at = time.perf_counter()
+        self.saving_seconds = self.saved_at - began
 
     def _whole_rows(self, region: int, places: np.ndarray, size: int) -> np.ndarray:
         """The rows at some places of a region, as bytes; none is half of one and half of another."""

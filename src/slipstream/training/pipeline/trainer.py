@@ -19,7 +19,7 @@ from slipstream.envs.statistics import EpisodeTotals
 from slipstream.replay.layout import RowLayout
 from slipstream.runs.checkpoint import Checkpoint
 from slipstream.runs.directory import RunDirectory, RunError
-from slipstream.runs.reading import REPLAY
+from slipstream.runs.reading import REPLAY, with_replay
 from slipstream.spaces import Box
 from slipstream.training.config import PipelineConfig, TrainConfig
 from slipstream.training.evaluate import Verdict
@@ -53,6 +53,9 @@ OPERATIONS = 4e10
 
 OPERATIONS_PER_WEIGHT = 40
 """Operations of a gradient step for each sample and each weight of the actor: two critics and an actor, both ways."""
+
+SAVING_COST = 20.0
+"""Writing the replay to checkpoints takes at most one in so many seconds, the last one left out."""
 
 SETTLED = 5
 """Steps of every environment after which a sampler that has just been started is at work."""
@@ -307,15 +310,24 @@ class PipelineTrainer:
 
     # Checkpoints.
 
-    def save(self) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
-        """Everything that decides how the run goes on, but for episodes in flight: parts of a checkpoint, and facts."""
+    def save(self, *, last: bool = True) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
+        """Everything that decides how the run goes on, but for episodes in flight: parts of a checkpoint, and facts.
+
+        A large replay takes a while to write, so that only as many checkpoints have one as leave time for learning; a
+        run that is resumed from another one begins with that of an earlier checkpoint.
+
+        Args:
+            last: keep the replay in any case.
+        """
         age = {f"age/{self.name}": np.array([self._age_before + self.step], np.int64)}
         parts: dict[str, dict[str, Any]] = {
             "actor": named_arrays(self.actors),
             "learner": named_arrays({self.name: self.state}) | age,
         }
         if isinstance(self.feed, ReplayFeed) and self.config.save_replay:
-            parts[REPLAY] = self.feed.ring.save()
+            ring = self.feed.ring
+            if last or time.perf_counter() - ring.saved_at > SAVING_COST * ring.saving_seconds:
+                parts[REPLAY] = ring.save()
         facts = {
             "iteration": self.iteration,
             "groups": self.policies.spaces(),
@@ -333,8 +345,9 @@ class PipelineTrainer:
             self.crew.births = facts["born"]
             self._steps_before = self.step = checkpoint.step
             self._age_before -= checkpoint.step
-            if isinstance(self.feed, ReplayFeed) and REPLAY in checkpoint.parts:
-                self.feed.ring.restore(checkpoint.open_part(REPLAY))
+            holder = with_replay(checkpoint)
+            if isinstance(self.feed, ReplayFeed) and holder is not None:
+                self.feed.ring.restore(holder.open_part(REPLAY))
         except (KeyError, ValueError) as error:
             raise RunError(f"{source} does not fit: {error}.") from error
 

@@ -175,8 +175,8 @@ def kept_choice(run: RunDirectory, key: str) -> Choice | None:
     own = run.tuned
     with suppress(OSError, ValueError, KeyError, TypeError):
         return Choice(**json.loads(own.read_text())["choice"])
-    with suppress(OSError, ValueError, KeyError, TypeError):
-        found = json.loads(_machine_file().read_text())[key]
+    with suppress(OSError, KeyError, TypeError):
+        found = known_on_this_machine()[key]
         choice = Choice(**found["choice"])
         _write(own, found)
         return choice
@@ -189,13 +189,22 @@ def keep_choice(run: RunDirectory, key: str, tuning: Tuning) -> None:
     rows = [{**asdict(m.choice), "samples": m.samples, "updates": m.updates} for m in tuning.measured]
     found = {"choice": asdict(tuning.best), "measured": rows}
     _write(run.tuned, found)
-    file = _machine_file()
-    known: dict[str, Any] = {}
+    keep_on_this_machine(key, found)
+
+
+def known_on_this_machine() -> dict[str, Any]:
+    """What was found in earlier runs, by kind of run."""
     with suppress(OSError, ValueError):
-        known = json.loads(file.read_text())
+        return json.loads(_machine_file().read_text())
+    return {}
+
+
+def keep_on_this_machine(key: str, found: dict[str, Any]) -> None:
+    """Remember what was found, for runs of a kind."""
     with suppress(OSError, RunError):  # a home that cannot be written to costs the next run a few seconds, no more
+        file = _machine_file()
         file.parent.mkdir(parents=True, exist_ok=True)
-        _write(file, {**known, key: found})
+        _write(file, {**known_on_this_machine(), key: found})
 
 
 def _write(file: Path, content: dict[str, Any]) -> None:
