@@ -7,44 +7,24 @@ import sys
 
 import pytest
 
-COMMAND = [
-    sys.executable,
-    "-m",
-    "slipstream.cli.main",
-    "train",
-    "gym:Pendulum-v1",
-    "--split-devices",
-    "--samplers",
-    "1",
-]
+NEW = ["gym:Pendulum-v1", "--split-devices", "--samplers", "1", "--envs-per-sampler", "4"]
 
 
-def start(run, devices: int, *more: str) -> subprocess.CompletedProcess:
+def train(devices: int, *options: str) -> subprocess.CompletedProcess:
     flags = f"--xla_force_host_platform_device_count={devices}"
     environment = os.environ | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
-    command = [*COMMAND, "--envs-per-sampler", "4", "--run", str(run), *more]
+    command = [sys.executable, "-m", "slipstream.cli.main", "train", "--quiet", *options]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
 
 
 def test_two_devices_train_without_waiting_for_each_other_and_the_run_goes_on(tmp_path):
-    small = ["--set", "hidden=[16,16]", "--set", "warm_up=200", "--quiet"]
-    done = start(tmp_path / "run", 2, *small, "--steps", "1500")
+    run, small = tmp_path / "run", ["--set", "hidden=[16,16]", "--set", "warm_up=200"]
+    done = train(2, *NEW, *small, "--steps", "1500", "--run", str(run))
     assert done.returncode == 0, done.stderr[-2000:]
-    rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     assert {"agent/critic_loss", "agent/policy_loss", "agent/temperature"} <= set(rows[-1])
-    command = [
-        sys.executable,
-        "-m",
-        "slipstream.cli.main",
-        "train",
-        "--resume",
-        str(tmp_path / "run"),
-        "--steps",
-        "2000",
-    ]
-    flags = os.environ | {"XLA_FLAGS": "--xla_force_host_platform_device_count=2", "JAX_PLATFORMS": "cpu"}
-    again = subprocess.run([*command, "--quiet"], env=flags, capture_output=True, text=True, timeout=300)
-    assert again.returncode == 0, again.stderr[-2000:]
+    done = train(2, "--resume", str(run), "--steps", "2000")
+    assert done.returncode == 0, done.stderr[-2000:]
 
 
 @pytest.mark.parametrize(
@@ -52,6 +32,6 @@ def test_two_devices_train_without_waiting_for_each_other_and_the_run_goes_on(tm
     [(1, [], "needs two devices, and JAX has one"), (2, ["--algo", "ppo"], "take sac, td3 or ddpg")],
 )
 def test_what_cannot_be_divided_is_refused_before_a_run_begins(tmp_path, devices, more, message):
-    done = start(tmp_path / "run", devices, *more)
+    done = train(devices, *NEW, *more, "--run", str(tmp_path / "run"))
     assert done.returncode != 0 and message in done.stderr
     assert not (tmp_path / "run").exists()
