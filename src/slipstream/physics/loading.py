@@ -60,7 +60,7 @@ def load(
     self_collision: bool = True,
     self_contacts: int = 6,
     touch: Sequence[str] = (),
-    newton_iterations: int = 12,
+    newton_iterations: int = 50,
 ) -> Model:
     """Read a model and specialise it.
 
@@ -110,7 +110,18 @@ def load(
         nv=int(m.nv),
         nu=int(m.nu),
         qpos0=_floats(m.qpos0),
+        mass_growth=_mass_growth(m),
     )
+
+
+def _mass_growth(m: mujoco.MjModel) -> float:
+    """The largest ratio of a diagonal element of the mass matrix to what elimination from the leaves leaves of it."""
+    data = mujoco.MjData(m)
+    mujoco.mj_forward(m, data)
+    full = np.zeros((m.nv, m.nv))
+    mujoco.mj_fullM(m, data, full)
+    from_leaves = full[::-1, ::-1]
+    return float((np.diag(from_leaves) / np.diag(np.linalg.cholesky(from_leaves)) ** 2).max())
 
 
 def _touch_geoms(m: mujoco.MjModel, name: str) -> tuple[int, ...]:

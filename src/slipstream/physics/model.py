@@ -166,6 +166,7 @@ class Model:
     nv: int
     nu: int
     qpos0: Floats
+    mass_growth: float  # by how much factoring the mass matrix lets rounding grow, in the default pose
 
     def body(self, name: str) -> int:
         return _find(name, [body.name for body in self.bodies], "body")
