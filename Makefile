@@ -1,10 +1,10 @@
-.PHONY: demo test test-slow lint setup clean
+.PHONY: demo test test-slow test-lower-bounds lint lock setup clean
 
 PYTEST = .venv/bin/pytest
 
 setup: .venv/.ready
 
-.venv/.ready: pyproject.toml scripts/setup.sh
+.venv/.ready: pyproject.toml requirements.lock scripts/setup.sh
 	bash scripts/setup.sh
 
 # Five taggers learn to catch a hundred runners who run at random; then their learning curve is drawn.
@@ -26,6 +26,14 @@ test: lint
 
 test-slow: setup
 	$(PYTEST) -m slow
+
+# The lowest versions that pyproject.toml allows, in an environment of their own.
+test-lower-bounds:
+	bash scripts/test-lower-bounds.sh
+
+# After a change of the dependencies in pyproject.toml; `bash scripts/lock.sh --upgrade` takes the newest of all.
+lock:
+	bash scripts/lock.sh
 
 clean:
 	rm -rf .venv .pytest_cache .ruff_cache .hypothesis

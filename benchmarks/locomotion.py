@@ -72,7 +72,7 @@ def slipstream(robot: str, seed: int, goal: float, folder: Path) -> dict[str, An
     return {
         "reached": score["mean"] >= goal,
         "score": score["mean"],
-        "gymnasium": judged["gymnasium"]["score"]["mean"],
+        "gymnasium": next(iter(judged["gymnasium"]["groups"].values()))["mean"],
         "total_seconds": total,
         "steps": rows[-1]["step"],
         "steps_per_second": statistics.median(r["steps_per_second"] for r in rows if not _evaluates(r)),

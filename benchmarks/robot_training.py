@@ -87,9 +87,9 @@ def measured(robot: str, seed: int, folder: Path) -> dict[str, Any]:
         "steps": rows[-1]["step"],
         "here": here,
         "speed_here": result["report"].get("forward_speed"),
-        "gymnasium": there and there["score"],
+        "gymnasium": there and next(iter(there["groups"].values())),
         "gymnasium_length": there and there["length"],
-        "gymnasium_speed": there and there["forward_speed"],
+        "gymnasium_speed": there and there["report"].get("forward_speed"),
         "seconds_to": passed,
         "split": {name: statistics.median(r[name] for r in rows[1:]) for name in shares},
         "curve": [[round(s, 1), step, round(v, 1)] for s, step, v in curve],
@@ -117,7 +117,12 @@ def report(results: dict[str, list[dict[str, Any]]]) -> None:
             if there:
                 speed = r["gymnasium_speed"]
                 ratio = there["mean"] / r["here"]["mean"]
-                cells = [f"{there['mean']:,.0f}", f"{there['minimum']:,.0f}", f"{ratio:.0%}", f"{speed:.2f} m/s"]
+                cells = [
+                    f"{there['mean']:,.0f}",
+                    f"{there['minimum']:,.0f}",
+                    f"{ratio:.0%}",
+                    f"{speed:.2f} m/s" if speed is not None else "",
+                ]
             took = f"{r['seconds'] / 60:.1f} min"
             table.add_row(
                 robot, str(r["seed"]), took, str(r["cores"]), f"{r['steps']:,}", f"{r['here']['mean']:,.0f}", *cells

@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 
 import slipstream
 from slipstream import PolicyConfig
-from slipstream.algos.ppo import PPOConfig
+from slipstream.algos.settings import PPOConfig
 from slipstream.runs.directory import RunDirectory
 from slipstream.runs.metrics import read_metrics
 

@@ -31,9 +31,11 @@ if [ ! -x .venv/bin/python ]; then
     "$python" -m venv .venv
 fi
 echo "Installing Slipstream into .venv (a few minutes the first time)"
-.venv/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+install=(.venv/bin/python -m pip install --quiet --disable-pip-version-check)
+"${install[@]}" --requirement requirements.lock
+"${install[@]}" --no-deps --no-build-isolation --editable .
 
-has_llvm() { .venv/bin/python -c 'import sys; from slipstream.arrays import find_llvm; sys.exit(find_llvm() is None)'; }
+has_llvm() { .venv/bin/python -c 'import sys; from slipstream.llvm import llvm_for_drjit; sys.exit(not llvm_for_drjit().library)'; }
 if ! has_llvm; then
     echo "No usable libLLVM found: installing one"
     apt_install libllvm19 || apt_install libllvm18 || apt_install libllvm17 || true

@@ -1,6 +1,5 @@
 """Random numbers inside kernels."""
 
-import drjit as dr
 import numpy as np
 import pytest
 
@@ -20,14 +19,13 @@ DRAWS = {
 }
 
 
-def compiled(num_worlds, seed=5, time=9, purpose=RESET):
+def compiled(num_worlds, seed=5, time=9, purpose=RESET, first_world=0):
     types = array_types("llvm")
-    world = dr.arange(types.UInt, num_worlds)
-    return Rng(types, types.UInt(seed), world, types.UInt(time), purpose, GROUPS)
+    return Rng(types, types.UInt(seed), types.UInt(first_world), num_worlds, types.UInt(time), purpose, GROUPS)
 
 
 def scalar(world, seed=5, time=9, purpose=RESET):
-    return Rng(array_types("scalar"), seed, world, time, purpose, GROUPS)
+    return Rng(array_types("scalar"), seed, world, 1, time, purpose, GROUPS)
 
 
 def chi_square(counts):
@@ -37,15 +35,16 @@ def chi_square(counts):
 
 @pytest.mark.parametrize("kind", DRAWS)
 @pytest.mark.parametrize("group", [None, "wolf", "sheep"])
-def test_numbers_are_the_same_in_plain_python(kind, group):
+@pytest.mark.parametrize("first", [0, 1000, 2**30])
+def test_numbers_are_the_same_in_plain_python(kind, group, first):
     draw = DRAWS[kind]
 
     def three(rng):
         rng = rng if group is None else rng.of(group)
         return [draw(rng) for _ in range(6)]
 
-    ours = [np.array(v.numpy(), np.float64) for v in three(compiled(20))]
-    plain = [three(scalar(world)) for world in range(20)]
+    ours = [np.array(v.numpy(), np.float64) for v in three(compiled(20, first_world=first))]
+    plain = [three(scalar(first + world)) for world in range(20)]
     for i, values in enumerate(ours):
         expected = np.concatenate([np.atleast_1d(np.asarray(p[i], np.float64)) for p in plain])
         np.testing.assert_allclose(values, expected, rtol=2e-6, atol=2e-6)
@@ -55,6 +54,14 @@ def test_numbers_do_not_depend_on_how_many_worlds_there_are():
     few, many = compiled(3), compiled(300)
     np.testing.assert_array_equal(few.uniform().numpy(), many.uniform().numpy()[:3])
     np.testing.assert_array_equal(few.of("sheep").bits().numpy(), many.of("sheep").bits().numpy()[:15])
+
+
+def test_numbers_depend_on_the_number_of_the_world_not_on_where_it_runs():
+    part, whole = compiled(3, first_world=40), compiled(50)
+    np.testing.assert_array_equal(part.uniform().numpy(), whole.uniform().numpy()[40:43])
+    for group, size in (("wolf", 3), ("sheep", 5)):
+        got, expected = part.of(group).bits().numpy(), whole.of(group).bits().numpy()
+        np.testing.assert_array_equal(got, expected[40 * size : 43 * size])
 
 
 @pytest.mark.parametrize("bins", [2, 7, 64])

@@ -7,7 +7,6 @@ import pytest
 
 import slipstream
 from slipstream.envs.check import check
-from slipstream.envs.registry import make_env
 
 PAGE = Path(__file__).parents[1] / "README.md"
 
@@ -22,7 +21,7 @@ def name(tmp_path_factory):
 
 
 def test_it_passes_every_check(name):
-    results = check(lambda: make_env(name), num_worlds=8, num_steps=60)
+    results = check(name, num_worlds=8, num_steps=60)
     assert [p for r in results for p in r.problems] == []
 
 

@@ -1,7 +1,7 @@
 """Which Dr.Jit backend runs the worlds, and how its arrays meet JAX and NumPy.
 
-This is the only module that knows about LLVM, CUDA, thread pools and DLPack. Everything else asks for
-`array_types(backend)` and writes code that is the same on all of them:
+This is the only module that knows about LLVM (which one is used: `llvm.py`), CUDA, thread pools and DLPack.
+Everything else asks for `array_types(backend)` and writes code that is the same on all of them:
 
 * ``llvm``: one SIMD kernel over all cores (the default without an NVIDIA GPU),
 * ``cuda``: one CUDA kernel (the default with one),
@@ -15,9 +15,10 @@ import ctypes
 import gc
 import glob
 import os
-import re
 import sys
-from collections.abc import Iterator
+import threading
+import warnings
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -30,53 +31,14 @@ import drjit as dr
 import jax
 import numpy as np
 
+from slipstream.llvm import INSTALL_LLVM, LLVMLibrary, llvm_for_drjit
+
 BackendName = Literal["llvm", "cuda", "scalar"]
 BACKEND_CHOICES = ("auto", "llvm", "cuda", "scalar")
-
-USABLE_LLVM = 16
-"""Dr.Jit refuses LLVM 14, and with 15 `dr.minimum` aborts the process. 19 compiles four times faster than 15."""
-
-INSTALL_LLVM = "apt-get install libllvm19" if sys.platform == "linux" else "brew install llvm"
 
 
 class BackendError(RuntimeError):
     """No backend can do what was asked; the message says what to install or to choose instead."""
-
-
-@dataclass(frozen=True)
-class LLVMLibrary:
-    path: str
-    major: int
-
-
-def _llvm_candidates() -> list[LLVMLibrary]:
-    """All LLVM shared libraries in the usual places, newest first."""
-    patterns = (
-        "/usr/lib/*-linux-gnu/libLLVM*.so*",
-        "/usr/lib/llvm-*/lib/libLLVM*.so*",
-        "/usr/lib64/libLLVM*.so*",
-        "/usr/local/lib/libLLVM*.so*",
-        "/opt/homebrew/opt/llvm*/lib/libLLVM*.dylib",
-        "/usr/local/opt/llvm*/lib/libLLVM*.dylib",
-        os.path.join(sys.prefix, "lib", "libLLVM*"),
-    )
-    found: dict[str, LLVMLibrary] = {}
-    for path in (p for pattern in patterns for p in glob.glob(pattern)):
-        version = re.search(r"libLLVM(?:-|\.so\.)(\d+)", path) or re.search(r"llvm@?-?(\d+)", path)
-        real = os.path.realpath(path)
-        if version and os.path.exists(real):
-            found.setdefault(real, LLVMLibrary(path, int(version.group(1))))
-    return sorted(found.values(), key=lambda lib: -lib.major)
-
-
-@cache
-def find_llvm() -> LLVMLibrary | None:
-    """The LLVM library Dr.Jit will use: the user's DRJIT_LIBLLVM_PATH, else the newest usable one."""
-    chosen = os.environ.get("DRJIT_LIBLLVM_PATH")
-    if chosen:
-        version = re.search(r"(\d+)", os.path.basename(chosen)) or re.search(r"llvm-(\d+)", chosen)
-        return LLVMLibrary(chosen, int(version.group(1)) if version else 0) if os.path.exists(chosen) else None
-    return next((lib for lib in _llvm_candidates() if lib.major >= USABLE_LLVM), None)
 
 
 def _has_nvidia_gpu() -> bool:
@@ -86,18 +48,61 @@ def _has_nvidia_gpu() -> bool:
 
 @cache
 def _start_llvm() -> LLVMLibrary:
-    """Point Dr.Jit at LLVM (once, before its first kernel) and give kernels an aligned stack."""
-    library = find_llvm()
+    """Start Dr.Jit's LLVM and give kernels an aligned stack."""
+    library, problem, _ = llvm_for_drjit()
     if library is None:
-        older = [lib for lib in _llvm_candidates() if lib.major < USABLE_LLVM]
-        seen = f" (found only LLVM {older[0].major} at {older[0].path})" if older else ""
+        raise BackendError(problem)
+    import drjit.llvm
+
+    try:
+        drjit.llvm.Float(0)  # starts the backend
+    except Exception as error:  # Dr.Jit raises whatever it was doing at the time
         raise BackendError(
-            f"The llvm backend needs libLLVM {USABLE_LLVM} or newer{seen}. Install it with: {INSTALL_LLVM} "
-            "(or set DRJIT_LIBLLVM_PATH to your libLLVM)."
-        )
-    os.environ["DRJIT_LIBLLVM_PATH"] = library.path
+            f"Dr.Jit {metadata.version('drjit')} cannot use the LLVM at {library.path}; "
+            f"install another with: {INSTALL_LLVM} (or set DRJIT_LIBLLVM_PATH to one)."
+        ) from error
     _align_stack()
     return library
+
+
+def llvm_version() -> str:
+    """Of the LLVM that Dr.Jit has loaded, as it says itself."""
+    numbers = [ctypes.c_uint() for _ in range(3)]
+    ctypes.CDLL(_start_llvm().path).LLVMGetVersion(*(ctypes.byref(n) for n in numbers))
+    return ".".join(str(n.value) for n in numbers)
+
+
+@cache
+def _start_cuda() -> None:
+    """Start Dr.Jit's CUDA, and see that JAX is on the same GPU."""
+    if not _has_nvidia_gpu():
+        raise BackendError("The cuda backend needs an NVIDIA GPU, and none was found; use backend='llvm'.")
+    import drjit.cuda
+
+    try:
+        drjit.cuda.Float(0)
+    except Exception as error:
+        raise BackendError(
+            "There is an NVIDIA GPU, but its driver does not work for Dr.Jit (what does nvidia-smi say?); "
+            "use backend='llvm'."
+        ) from error
+    if all(device.platform != "gpu" for device in jax_devices()):
+        raise BackendError(
+            "The cuda backend needs JAX on the GPU too: pip install slipstream-rl[cuda], and let JAX_PLATFORMS "
+            "not exclude it; or use backend='llvm'."
+        )
+
+
+@cache
+def jax_devices() -> list[Any]:
+    """The devices of JAX, or a `BackendError` if the user's environment keeps it from starting."""
+    try:
+        return jax.devices()
+    except (RuntimeError, AssertionError) as error:  # the latter where a platform is known, and not there
+        why = str(error).partition("\n")[0].partition(" (set JAX_PLATFORMS")[0] or "there is no such device"
+        asked = [f"{n}={os.environ[n]}" for n in ("JAX_PLATFORMS", "JAX_PLATFORM_NAME") if os.environ.get(n)]
+        way_out = f"unset {' '.join(asked)}, or set JAX_PLATFORMS=cpu" if asked else "set JAX_PLATFORMS=cpu"
+        raise BackendError(f"JAX cannot start: {why.rstrip('.')}; {way_out}.") from error
 
 
 REALIGN = b'" "stackrealign"="true'
@@ -113,6 +118,7 @@ _TARGET_FEATURES = "_Z24jit_llvm_target_featuresv"
 _VECTOR_WIDTH = "_Z21jit_llvm_vector_widthv"
 
 
+@cache
 def _core_functions(*names: str) -> list[Any] | None:
     """Functions of Dr.Jit's C++ core that its Python side does not expose; None if this Dr.Jit lacks one."""
     try:
@@ -128,9 +134,6 @@ def _align_stack() -> bool:
     Returns:
         Whether kernels compiled from now on realign their stack.
     """
-    import drjit.llvm
-
-    drjit.llvm.Float(0)  # initialises the backend, so that the target is known
     found = _core_functions(_SET_TARGET, _TARGET_CPU, _TARGET_FEATURES, _VECTOR_WIDTH)
     if found is None:
         return False
@@ -158,12 +161,23 @@ def resolve_backend(name: str = "auto") -> BackendName:
     if name not in BACKEND_CHOICES:
         raise BackendError(f"Unknown backend {name!r}; choose one of {', '.join(BACKEND_CHOICES)}.")
     if name == "auto":
-        name = "cuda" if _has_nvidia_gpu() else "llvm"
+        name = "cuda" if _cuda_is_usable() else "llvm"
     if name == "llvm":
         _start_llvm()
-    if name == "cuda" and not _has_nvidia_gpu():
-        raise BackendError("The cuda backend needs an NVIDIA GPU, and none was found; use backend='llvm'.")
+    if name == "cuda":
+        _start_cuda()
     return name  # type: ignore[return-value]
+
+
+def _cuda_is_usable() -> bool:
+    if not _has_nvidia_gpu():
+        return False
+    try:
+        _start_cuda()
+    except BackendError as error:
+        warnings.warn(f"Worlds run on the CPU. {error}", stacklevel=2)
+        return False
+    return True
 
 
 @dataclass(frozen=True)
@@ -185,7 +199,9 @@ class ArrayTypes:
 
 @cache
 def array_types(backend: str = "auto") -> ArrayTypes:
+    """The array classes of a backend, or a `BackendError` if it or JAX cannot be started."""
     backend = resolve_backend(backend)
+    jax_devices()
     if backend == "scalar":
         import drjit.scalar as m
 
@@ -221,13 +237,58 @@ def shared_zeros(array_type: type, size: int) -> Any:
     return array
 
 
+_SET_LOG_CALLBACK = "_Z26jit_set_log_level_callback8LogLevelPFvS_PKcE"
+
+
+@contextmanager
+def noting_foreign_arrays(note: Callable[[], None]) -> Iterator[None]:
+    """Call `note` whenever Dr.Jit takes over memory of another library (an array of NumPy, say), at that moment.
+
+    Dr.Jit tells of it in its log only, so everything it does within this context takes longer. With a Dr.Jit that
+    cannot be listened to, `note` is never called.
+    """
+    functions = _core_functions(_SET_LOG_CALLBACK)
+    if functions is None:
+        yield
+        return
+    callback_type = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p)
+
+    last = b""
+
+    def listen(level: int, message: bytes) -> None:
+        nonlocal last
+        # A new variable with data that is there already, and somebody to be told when it is no longer needed.
+        if message.startswith(b"jit_var_set_callback(") and b" = data(" in last:
+            note()
+        elif level <= dr.LogLevel.Warn.value:
+            print(message.decode(), file=sys.stderr)
+        last = message
+
+    (set_callback,) = functions
+    set_callback.argtypes, set_callback.restype = [ctypes.c_int, callback_type], None
+    callback, before = callback_type(listen), dr.log_level()
+    # Dr.Jit is in the middle of something when it calls: the collector must not free one of its arrays from there.
+    with no_garbage_collection():
+        set_callback(dr.LogLevel.Debug.value, callback)
+        try:
+            yield
+        finally:
+            dr.set_log_level(before)  # brings Dr.Jit's own listener back
+
+
 def keep_compiled_programs() -> None:
     """Let JAX keep what it compiles on disk (Dr.Jit does so by itself): a second run starts in a moment."""
+    jax_devices()
     if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
         home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
         jax.config.update("jax_compilation_cache_dir", os.path.join(home, "slipstream", "jax"))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
+
+
+_holding_lock = threading.Lock()
+_holding, _collecting = 0, True
+"""How many threads hold the garbage collector off, and whether it ran before the first of them did."""
 
 
 @contextmanager
@@ -237,13 +298,19 @@ def no_garbage_collection() -> Iterator[None]:
     If it happens to free an array that wraps NumPy's or JAX's memory in the middle of a recording (discarded worlds are
     cyclic garbage), Dr.Jit aborts the process ("enqueue_host_func(): this function cannot be recorded").
     """
-    was_enabled = gc.isenabled()
-    gc.disable()
+    global _holding, _collecting
+    with _holding_lock:
+        if _holding == 0:
+            _collecting = gc.isenabled()
+            gc.disable()
+        _holding += 1
     try:
         yield
     finally:
-        if was_enabled:
-            gc.enable()
+        with _holding_lock:
+            _holding -= 1
+            if _holding == 0 and _collecting:
+                gc.enable()
 
 
 def set_threads(count: int) -> None:

@@ -1,9 +1,9 @@
 """Counter-based random numbers inside kernels.
 
 A number is a pure function of (seed, world, agent, time, draw): no state to store, the same on every backend. World
-and agent enter as the lane `world * group_size + agent`, which does not depend on how many worlds run beside it. The
-function is `pcg4d` (Jarzynski and Olano, "Hash Functions for GPU Rendering", JCGT 2020): four 32-bit words in, four
-well mixed ones out.
+and agent enter as the number `world * group_size + agent`, where worlds are numbered over all processes that share a
+run: it does not depend on how many worlds run beside it, nor where. The function is `pcg4d` (Jarzynski and Olano, "Hash
+Functions for GPU Rendering", JCGT 2020): four 32-bit words in, four well mixed ones out.
 """
 
 from __future__ import annotations
@@ -51,16 +51,28 @@ class Rng:
     Every call draws anew. The order of the calls matters, their values never repeat within a stream.
     """
 
-    def __init__(self, types: ArrayTypes, seed: Any, world: Any, time: Any, purpose: int, groups: dict):
+    def __init__(
+        self,
+        types: ArrayTypes,
+        seed: Any,
+        first_world: Any,
+        num_worlds: int,
+        time: Any,
+        purpose: int,
+        groups: dict,
+    ):
         """Args:
         seed: unsigned word.
-        world: index of the world, per world.
+        first_world: the number of the first world.
+        num_worlds: how many follow each other; always 1 on the scalar backend.
         time: what changes from step to step (or from reset to reset), per world.
         purpose: `RESET`, `STEP` or `ACTION`.
         groups: name -> `Group` whose agents may ask for numbers of their own.
         """
         self._types = types
-        self._seed, self._lane, self._stream = seed, world, 0
+        self._first, self._count = first_world, num_worlds
+        self._seed, self._stream = seed, 0
+        self._number = dr.arange(types.UInt, num_worlds) + first_world if types.compiled else first_world
         self._time = _wrap(time * 4 + purpose) if isinstance(time, int) else time * 4 + purpose
         self._groups = groups
         self._draws = 0
@@ -74,7 +86,8 @@ class Rng:
         members = self._groups[group]
         stream = Rng.__new__(Rng)
         stream.__dict__.update(self.__dict__, _spare=[], _streams={})
-        stream._lane = members.lane(self._lane, self._types)
+        first_agent = _wrap(self._first * members.size)
+        stream._number = dr.arange(self._types.UInt, self._count * members.size) + first_agent
         stream._time, stream._seed = (
             self._types.UInt(v) if isinstance(v, int) else members.spread(v) for v in (self._time, self._seed)
         )
@@ -87,7 +100,7 @@ class Rng:
         if not self._spare:
             self._draws += 1
             word = _wrap(self._seed + _as(self._seed, self._draws * _DRAW_STRIDE % 2**32))
-            self._spare = list(pcg4d(self._lane, _as(self._lane, self._stream), self._time, word))
+            self._spare = list(pcg4d(self._number, _as(self._number, self._stream), self._time, word))
         # The first word first: where a kernel draws only once, the mixing of the others is dead code.
         return self._spare.pop(0)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -93,6 +94,28 @@ def describe(space: Space) -> str:
     if isinstance(space, Discrete):
         return f"Discrete({space.n})"
     return f"MultiDiscrete({', '.join(map(str, space.choices))})"
+
+
+def to_json(space: Space) -> dict[str, Any]:
+    """A space as plain data; bounds that are infinite become null, which JSON has."""
+    if isinstance(space, Box):
+        bounds = {n: [b if math.isfinite(b) else None for b in a.tolist()] for n, a in _bounds(space).items()}
+        return {"kind": "box", "size": space.size, **bounds}
+    kind = "discrete" if isinstance(space, Discrete) else "multi-discrete"
+    return {"kind": kind, "choices": list(space.choices)}
+
+
+def from_json(data: dict[str, Any]) -> Space:
+    """The space that `to_json` was given (with a bound for each component)."""
+    if data["kind"] == "box":
+        low = tuple(-math.inf if b is None else b for b in data["low"])
+        high = tuple(math.inf if b is None else b for b in data["high"])
+        return Box(data["size"], low, high)
+    return Discrete(*data["choices"]) if data["kind"] == "discrete" else MultiDiscrete(tuple(data["choices"]))
+
+
+def _bounds(space: Box) -> dict[str, np.ndarray]:
+    return {"low": space.lows, "high": space.highs}
 
 
 def _check_count(what: str, value: int) -> None:

@@ -20,8 +20,7 @@ from rollouts import (
     with_fields,
 )
 
-from slipstream.algos.a2c import A2CConfig
-from slipstream.algos.ppo import PPOConfig
+from slipstream.algos.settings import A2CConfig, PPOConfig
 
 ALGOS = {"ppo": PPO, "a2c": A2C}
 
@@ -67,8 +66,8 @@ def two_rollouts(learner, garbage: float):
     spoiled = with_fields(
         rollout,
         observation=spoil(rollout.observation, now),
-        action=spoil(rollout.action, step[:, None, :]),
-        log_prob=spoil(rollout.log_prob, step),
+        action=spoil(rollout.kept.action, step[:, None, :]),
+        log_prob=spoil(rollout.kept.log_prob, step),
         reward=spoil(rollout.reward, step),
         final_observation=spoil(rollout.final_observation, step[:, None, :]),
         truncated=np.where(step, rollout.truncated, ~np.array(rollout.truncated)),
@@ -139,7 +138,7 @@ def test_gradients_are_clipped_to_their_norm(config):
     learner = new_learner(config)
     after, _ = learn(config, learner, new_rollout(learner, 1))
     # The first moments of Adam are a tenth of the gradient, the squares of RMSProp a hundredth of its square.
-    moments = after.optimizer[1]
+    moments = next(v for k, v in after.optimizer.items() if k != "clip")
     if isinstance(config, A2CConfig):
         total = np.sqrt(sum(m.sum() for m in leaves(moments.nu)) / 0.01)
     else:
@@ -169,8 +168,8 @@ def test_samples_stay_with_their_step_and_lane(config, learner):
     for step, lane in ((0, 0), (2, 5), (STEPS - 1, LANES - 1)):
         i = step * LANES + lane
         np.testing.assert_array_equal(samples.x[:, i], np.clip(rollout.observation[step, :, lane], -10, 10))
-        np.testing.assert_array_equal(samples.action[:, i], rollout.action[step, :, lane])
-        assert samples.log_prob[i] == rollout.log_prob[step, lane]
+        np.testing.assert_array_equal(samples.action[:, i], rollout.kept.action[step, :, lane])
+        assert samples.log_prob[i] == rollout.kept.log_prob[step, lane]
 
 
 def test_explained_variance_is_one_for_perfect_values(config, learner):
@@ -182,3 +181,30 @@ def test_explained_variance_is_one_for_perfect_values(config, learner):
     assert float(learn(config, learner, perfect)[1]["explained_variance"]) == pytest.approx(1.0, abs=1e-4)
     off = with_fields(rollout, terminated=flags, truncated=~flags, reward=-value)
     assert float(learn(config, learner, off)[1]["explained_variance"]) < 0.0
+
+
+# What went wrong is counted.
+
+
+def test_what_cannot_be_learned_from_is_counted(config, learner):
+    rollout = new_rollout(learner, 1, mask=np.ones((STEPS + 1, 3, LANES), bool))
+    _, metrics = learn(config, learner, rollout)
+    assert [float(metrics[n]) for n in ("observations_not_finite", "nothing_allowed", "steps_skipped")] == [0, 0, 0]
+    broken = with_fields(
+        rollout,
+        observation=rollout.observation.at[2, 1, 3].set(jnp.nan),
+        action_mask=rollout.action_mask.at[1:3, :, 5].set(False),
+    )
+    _, metrics = learn(config, learner, broken)
+    assert [float(metrics[n]) for n in ("observations_not_finite", "nothing_allowed")] == [1, 2]
+    assert float(metrics["steps_skipped"]) > 0
+
+
+def test_updates_that_teach_nothing_are_counted_until_one_does(config, learner):
+    rollout = new_rollout(learner, 1)
+    broken = with_fields(rollout, reward=jnp.full((STEPS, LANES), jnp.nan))
+    counts = []
+    for given in (broken, broken, rollout):
+        learner, metrics = learn(config, learner, given)
+        counts.append(float(metrics["updates_skipped_in_a_row"]))
+    assert counts == [1, 2, 0]

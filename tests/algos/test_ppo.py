@@ -9,15 +9,19 @@ import numpy as np
 import pytest
 from rollouts import LANES, PPO, SMALL, SPACES, STEPS, learn, leaves, new_learner, new_rollout, prepared, same_bits
 
-from slipstream.algos.actor_critic import Samples, scheduled
-from slipstream.algos.ppo import PPOConfig, _adapt, loss
+from slipstream.algos.actor_critic import scheduled
+from slipstream.algos.ppo import _adapt, loss
+from slipstream.algos.samples import Samples
+from slipstream.algos.settings import PPOConfig
 
 ONE_BATCH = PPOConfig(epochs=1, minibatches=1, **SMALL)
 
 
 def ratio(learner, samples: Samples) -> np.ndarray:
-    parameters = learner.network.parameters(samples.x, samples.mask)
-    return np.exp(np.asarray(learner.network.distribution.log_prob(parameters, samples.action) - samples.log_prob))
+    parameters = learner.network.policy(samples.x, samples.mask)
+    return np.exp(
+        np.asarray(learner.network.policy.distribution.log_prob(parameters, samples.action) - samples.log_prob)
+    )
 
 
 @pytest.mark.parametrize("space", list(SPACES))
@@ -52,7 +56,7 @@ def test_masks_are_the_same_in_acting_and_in_learning():
     rollout = new_rollout(learner, 1, mask=mask)
     samples = prepared(ONE_BATCH, learner, rollout)
     np.testing.assert_allclose(ratio(learner, samples), 1.0, rtol=1e-5)
-    allowed = np.take_along_axis(mask[:-1], np.asarray(rollout.action), axis=1)
+    allowed = np.take_along_axis(mask[:-1], np.asarray(rollout.kept.action), axis=1)
     assert allowed.all()
 
 
@@ -65,8 +69,8 @@ POLICY_ONLY = dataclasses.replace(ONE_BATCH, value_cost=0.0)
 def one_sample(learner, *, log_ratio: float, advantage: float) -> Samples:
     """A single sample whose ratio is exp(log_ratio)."""
     samples = prepared(ONE_BATCH, learner, new_rollout(learner, 1)).take(jnp.asarray([0]), 1)
-    parameters = learner.network.parameters(samples.x)
-    log_prob = learner.network.distribution.log_prob(parameters, samples.action)
+    parameters = learner.network.policy(samples.x)
+    log_prob = learner.network.policy.distribution.log_prob(parameters, samples.action)
     return dataclasses.replace(samples, log_prob=log_prob - log_ratio, advantage=jnp.asarray([advantage]))
 
 
@@ -84,7 +88,7 @@ def one_sample(learner, *, log_ratio: float, advantage: float) -> Samples:
 def test_clipping_stops_learning_only_away_from_the_old_policy(log_ratio, advantage, learns):
     learner = new_learner(ONE_BATCH)
     samples = one_sample(learner, log_ratio=log_ratio, advantage=advantage)
-    gradient, metrics = gradient_of_loss(learner.network, POLICY_ONLY, samples, 0.0)
+    gradient, metrics = gradient_of_loss(learner.network, POLICY_ONLY, samples, samples.weight.sum(), 0.0)
     assert any(np.any(g != 0) for g in leaves(gradient)) == learns
     # clip(ratio) * advantage or ratio * advantage, whichever promises less.
     r = np.exp(log_ratio)
@@ -101,7 +105,7 @@ def test_the_value_loss_takes_the_worse_of_the_clipped_and_the_free_value(clip):
     rng = np.random.default_rng(0)
     old, target = rng.normal(size=(2, STEPS * LANES)).astype(np.float32)
     samples = dataclasses.replace(samples, value=jnp.asarray(old), target=jnp.asarray(target))
-    _, metrics = gradient_of_loss(learner.network, config, samples, 0.0)
+    _, metrics = gradient_of_loss(learner.network, config, samples, samples.weight.sum(), 0.0)
     now = np.asarray(learner.network.value(samples.x))
     error = (now - target) ** 2
     if clip is not None:
@@ -114,7 +118,7 @@ def test_the_value_loss_takes_the_worse_of_the_clipped_and_the_free_value(clip):
 def sharpened(learner):
     """A policy with preferences: a fresh one is nearly uniform."""
     return eqx.tree_at(
-        lambda s: s.network.policy.layers[-1].weight, learner, learner.network.policy.layers[-1].weight * 200
+        lambda s: s.network.policy.body.layers[-1].weight, learner, learner.network.policy.body.layers[-1].weight * 200
     )
 
 
@@ -127,7 +131,7 @@ def test_the_entropy_bonus_raises_entropy():
     samples = prepared(ONE_BATCH, learner, rollout)
 
     def entropy(state) -> float:
-        return float(state.network.distribution.entropy(state.network.parameters(samples.x)).mean())
+        return float(state.network.policy.distribution.entropy(state.network.policy(samples.x)).mean())
 
     bonus, plain = (entropy(learn(FADING, learner, rollout, progress)[0]) for progress in (0.0, 1.0))
     assert bonus > entropy(learner) + 1e-3
@@ -137,7 +141,10 @@ def test_the_entropy_bonus_raises_entropy():
 def test_the_entropy_bonus_widens_a_continuous_policy():
     learner = new_learner(ONE_BATCH, SPACES["continuous"])
     samples = prepared(ONE_BATCH, learner, new_rollout(learner, 1))
-    bonus, plain = (gradient_of_loss(learner.network, POLICY_ONLY, samples, cost)[0].log_std for cost in (1.0, 0.0))
+    bonus, plain = (
+        gradient_of_loss(learner.network, POLICY_ONLY, samples, samples.weight.sum(), cost)[0].policy.log_std
+        for cost in (1.0, 0.0)
+    )
     np.testing.assert_allclose(bonus - plain, -1.0, rtol=1e-4)
 
 

@@ -10,8 +10,8 @@ from rollouts import FEATURES, LANES, PPO, STEPS, new_learner, new_rollout, prep
 
 from slipstream.algos import actor_critic
 from slipstream.algos.actor_critic import normalized, value_after
-from slipstream.algos.ppo import PPOConfig
 from slipstream.algos.returns import generalized_advantage
+from slipstream.algos.settings import PPOConfig
 
 advantage = jax.jit(generalized_advantage)
 
@@ -93,7 +93,7 @@ def test_the_last_reward_of_an_unfinished_episode_counts():
 
 
 def values_of(learner, observations) -> np.ndarray:
-    return np.asarray(learner.network.value(normalized(learner, observations)))
+    return np.asarray(learner.network.value(normalized(learner.normalizer, observations)))
 
 
 @pytest.mark.parametrize("chunk", [1, 3, 7, 4096])
@@ -109,7 +109,7 @@ def test_truncated_steps_are_valued_by_their_final_observation_and_no_others(mon
     final = np.where(cut[:, None, :], np.asarray(rollout.final_observation), np.nan)
     rollout = with_fields(rollout, terminated=terminated, truncated=truncated, final_observation=final)
     following = rng.normal(size=(STEPS, LANES)).astype(np.float32)
-    got = np.asarray(value_after(learner, rollout, jnp.asarray(following)))
+    got = np.asarray(value_after(learner, rollout, jnp.asarray(following), None))
     np.testing.assert_array_equal(got[~cut], following[~cut])
     steps, lanes = np.nonzero(cut)
     expected = values_of(learner, jnp.asarray(final[steps, :, lanes].T))
@@ -124,7 +124,7 @@ def test_all_or_no_step_may_be_truncated(monkeypatch, every):
     flags = np.full((STEPS, LANES), every)
     rollout = with_fields(rollout, terminated=~flags & False, truncated=flags)
     following = jnp.zeros((STEPS, LANES))
-    got = np.asarray(value_after(learner, rollout, following))
+    got = np.asarray(value_after(learner, rollout, following, None))
     final = jnp.moveaxis(rollout.final_observation, 0, 1).reshape(FEATURES, -1)
     expected = values_of(learner, final).reshape(STEPS, LANES) if every else following
     np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)

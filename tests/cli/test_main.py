@@ -69,11 +69,11 @@ def test_an_unknown_option_is_bad_input(capsys, command):
         (("train", "cartpole", "--option", "gravity=3"), "Unknown option 'gravity' of cartpole: it has none"),
         (("train", "cartpole", "--option", "gravity"), "--option must look like name=value"),
         (("train", "cartpole", "--set", "learning_rat=1"), "Unknown ppo setting 'learning_rat': did you mean 'learni"),
-        (("train", "cartpole", "--set", "learning_rate=fast"), "learning_rate must be float, got 'fast'"),
+        (("train", "cartpole", "--set", "learning_rate=fast"), "learning_rate must be a number, got 'fast'"),
         (("train", "cartpole", "--set", "learning_rate=-1"), "learning_rate must be positive, got -1.0"),
-        (("train", "cartpole", "--set", "epochs=true"), "epochs must be int, got True"),
-        (("train", "cartpole", "--set", "hidden=wide"), "hidden must be a list of int, got 'wide'"),
-        (("train", "cartpole", "--set", "hidden=[8, 2.5]"), "hidden must be a list of int, got [8, 2.5]"),
+        (("train", "cartpole", "--set", "epochs=true"), "epochs must be a whole number, got True"),
+        (("train", "cartpole", "--set", "hidden=wide"), "hidden must be a list of whole numbers, got 'wide'"),
+        (("train", "cartpole", "--set", "hidden=[8, 2.5]"), "hidden must be a list of whole numbers, got [8, 2.5]"),
         (("train", "cartpole", "--set", "activation=sigmoid"), "activation must be one of"),
         (("train", "cartpole", "--set", "dog.epochs=1"), "There is no policy 'dog'; the policies are cart"),
         (("train", "cartpole", "--freeze", "dog"), "There is no policy 'dog'; the policies are cart"),
@@ -83,9 +83,9 @@ def test_an_unknown_option_is_bad_input(capsys, command):
         (("train", "cartpole", "--worlds", "0"), "num_worlds must be a positive whole number, got 0"),
         (("train", "cartpole", "--steps", "-5"), "total_steps must be a positive whole number, got -5"),
         (("train", "cartpole", "--rollout", "0"), "rollout_length must be a positive"),
-        (("train", "cartpole", "--evaluate-every", "0"), "evaluate_every must be at least 1"),
+        (("train", "cartpole", "--evaluate-every", "0"), "evaluate_every must be a positive whole number"),
         (("train", "--resume", "nowhere"), "There is no run directory nowhere"),
-        (("train", "cartpole", "--resume", "nowhere"), "give no world"),
+        (("train", "cartpole", "--resume", "nowhere"), "a world cannot be given beside it"),
         (("train", "--config", "nowhere.json"), "Could not read nowhere.json: No such file"),
         (("eval", "nowhere"), "There is no run directory nowhere"),
         (("eval", "nowhere", "--episodes", "0"), "--episodes must be at least 1"),
@@ -110,12 +110,15 @@ def test_what_makes_no_sense_gets_one_clear_line(capsys, monkeypatch, tmp_path, 
     ("content", "message"),
     [
         ("{", "config.json is not a training configuration: Expecting"),
-        ("[]", "is an object"),
-        ("{}", "must name its env"),
+        ("[]", "A configuration must be an object, got []"),
+        ("{}", "env is missing"),
         ('{"env": "cartpole", "polices": {}}', "Unknown training setting 'polices': did you mean 'policies'"),
-        ('{"env": "cartpole", "policies": {"a": {}}}', "Policy 'a' must be an object with a list of groups"),
+        ('{"env": "cartpole", "policies": {"a": {}}}', "Policy 'a': groups is missing"),
         ('{"env": "cartpole", "policies": {}}', "needs at least one policy"),
-        ('{"env": "cartpole", "seed": "x", "policies": {"a": {"groups": ["cart"]}}}', "seed must be int, got 'x'"),
+        (
+            '{"env": "cartpole", "seed": "x", "policies": {"a": {"groups": ["cart"]}}}',
+            "seed must be a whole number, got 'x'",
+        ),
         ('{"env": "cartpole", "report_every": "1s", "policies": {"a": {"groups": ["cart"]}}}', "must be a number"),
         ('{"env": "cartpole", "policies": {"a": {"groups": ["cart"], "algo": "pp"}}}', "Unknown algorithm 'pp': did"),
     ],
@@ -147,14 +150,6 @@ def test_envs_lists_every_world_with_its_spaces(capsys):
     rows = json.loads(capsys.readouterr().out)
     assert [row["name"] for row in rows] == list(NAMES)
     assert all(row["summary"] and row["groups"] for row in rows)
-
-
-def test_envs_shows_the_options_of_one(capsys):
-    assert call("envs", "tag-gridworld", "--json") == OK
-    (row,) = json.loads(capsys.readouterr().out)
-    assert row["options"]["num_taggers"] == 10
-    assert call("envs", "tag-gridworld") == OK
-    assert "num_taggers" in capsys.readouterr().out
 
 
 def test_asking_for_help_does_not_wait_for_jax():

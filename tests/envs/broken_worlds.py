@@ -113,6 +113,13 @@ class NothingAllowed(Drift):
         return [state.x < 0.5, state.x < 0.5]
 
 
+class NobodyPlays(Drift):
+    """Its agents are out of the game from the beginning."""
+
+    def active(self, state):
+        return state.x > 100.0
+
+
 class WrongCount(Drift):
     def observe(self, state):
         return (state.x, state.x)
@@ -165,6 +172,7 @@ FOUND_BY = {
     UndefinedObservation: "finite",
     OutOfBounds: "spaces",
     NothingAllowed: "spaces",
+    NobodyPlays: "agents play",
     SameStartForEver: "resets differ",
     SameStartEverywhere: "resets differ",
     BreaksAtTheLimit: "extreme actions",

@@ -109,3 +109,30 @@ class Fragile(Env):
 
     def observe(self, state):
         return (state.x,)
+
+
+@dataclass
+class Places:
+    x: dict[str, Float]
+    wind: Float
+
+
+class Swarm(Env):
+    """Two groups of agents that start anywhere and are blown about, each by a wind of its own."""
+
+    max_steps = 5
+    bee = Group("bee", observation=Box(2), action=Box(1, -1.0, 1.0), size=3)
+    wasp = Group("wasp", observation=Box(2), action=Discrete(3), size=2)
+    groups = (bee, wasp)
+
+    def reset(self, rng):
+        return Places({g.name: rng.of(g.name).uniform(-1.0, 1.0) for g in self.groups}, rng.normal())
+
+    def step(self, state, action, rng):
+        push = {"bee": action["bee"][0], "wasp": action["wasp"] - 1}
+        blown = {g.name: rng.of(g.name).normal(0.0, 0.3) for g in self.groups}
+        x = {g: state.x[g] + 0.1 * push[g] + blown[g] for g in push}
+        return Places(x, state.wind + 0.1 * rng.uniform()), x, self.wasp.max(x["wasp"]) > 1.5
+
+    def observe(self, state):
+        return {g.name: (state.x[g.name], g.spread(state.wind)) for g in self.groups}

@@ -6,7 +6,7 @@ from functools import partial
 
 import drjit as dr
 import pytest
-from broken_worlds import FOUND_BY
+from broken_worlds import FOUND_BY, NobodyPlays
 from small_worlds import Drift, Leaving, Masked, Position
 
 from slipstream.envs import Group
@@ -100,7 +100,7 @@ def test_a_world_says_which_numbers_share_their_rounding():
 @pytest.mark.parametrize("name", [n for n in NAMES if n not in ROBOTS])
 def test_our_own_worlds_pass(name):
     few = {"num_taggers": 2} if name.startswith("tag") else {}
-    results = check(lambda: make_env(name, **few), num_worlds=4, num_steps=15)
+    results = check(name, num_worlds=4, num_steps=15, **few)
     assert [p for r in results for p in r.problems] == []
 
 
@@ -158,6 +158,24 @@ def test_a_world_that_always_starts_alike_on_purpose_passes_with_a_note():
     name = "resets differ"
     result = _run(name, PROPERTIES[name], Subject(FixedStart, 4, 3, 0, "llvm"))
     assert result.passed and "starts alike" in result.note
+
+
+class HalfPlay(Leaving):
+    """Nobody watches."""
+
+    def reset(self, rng):
+        state = super().reset(rng)
+        state.alive["watcher"] = False
+        return state
+
+
+def test_a_group_that_never_plays_is_noted_and_a_world_where_nobody_does_fails():
+    name = "agents play"
+    result = _run(name, PROPERTIES[name], Subject(HalfPlay, 4, 10, 0, "llvm"))
+    assert result.passed and result.note == "no agent of watcher was in the game in 10 steps of 4 worlds"
+    (problem,) = _run(name, PROPERTIES[name], Subject(NobodyPlays, 4, 10, 0, "llvm")).problems
+    assert (problem.field, problem.expected) == ("active", "an agent that is in the game")
+    assert "none in 10 steps of 4 worlds" in problem.got
 
 
 def test_a_world_that_cannot_be_built_is_not_tested_further():

@@ -1,5 +1,7 @@
 """The k nearest agents against a search by sorting."""
 
+import itertools
+
 import drjit as dr
 import numpy as np
 import pytest
@@ -8,7 +10,7 @@ from hypothesis import strategies as st
 
 from slipstream.arrays import array_types
 from slipstream.envs.env import Group
-from slipstream.envs.nearest import nearest, searching_only
+from slipstream.envs.nearest import nearest, searching_only, shortest
 from slipstream.spaces import Box, Discrete
 
 LLVM, SCALAR = array_types("llvm"), array_types("scalar")
@@ -24,17 +26,24 @@ def scenes(draw):
         draw(st.integers(1, 6)),
         draw(st.integers(0, 2**31)),
         draw(st.booleans()),
+        draw(st.sampled_from([None, (4.0, 4.0), (5.0, None), (None, 3.0)])),
     )
 
 
-def brute_force(seeker, positions, active, k):
+def apart(a, b, torus):
+    """The squared distance of two places: the least one to any image of the other."""
+    images = [range(-3, 4) if size else [0] for size in torus or (None, None)]
+    sizes = [size or 0.0 for size in torus or (None, None)]
+    shifts = itertools.product(*images)
+    return min(float(((a - b + np.multiply(shift, sizes)) ** 2).sum()) for shift in shifts)
+
+
+def brute_force(seeker, positions, active, k, torus):
     """Numbers and squared distances of the k nearest candidates, by sorting (distance, number)."""
     found = []
     for i in range(len(positions)):
         ranked = sorted(
-            (float(((positions[i] - positions[j]) ** 2).sum()), j)
-            for j in range(len(positions))
-            if j != i and active[j]
+            (apart(positions[i], positions[j], torus), j) for j in range(len(positions)) if j != i and active[j]
         )
         found.append((ranked + [(float("inf"), -1)] * k)[:k])
     return [found[i] for i in seeker]
@@ -49,23 +58,23 @@ def make_arrays(values, sizes, array_type):
 @settings(max_examples=40, deadline=None)
 @given(scenes())
 def test_the_search_finds_what_sorting_finds(scene):
-    sizes, worlds, k, seed, hide = scene
+    sizes, worlds, k, seed, hide, torus = scene
     rng = np.random.default_rng(seed)
     agents = sum(sizes)
-    x, y = rng.integers(0, 4, (2, worlds, agents)).astype(np.float32)
+    x, y = rng.integers(-1, 5, (2, worlds, agents)).astype(np.float32)
     active = rng.random((worlds, agents)) < 0.7 if hide else np.ones((worlds, agents), bool)
     a, b = Group("a", Box(1), Discrete(2), sizes[0]), Group("b", Box(1), Discrete(2), sizes[1])
     place = [make_arrays(v, sizes, LLVM.Float) for v in (x, y)]
     exists = make_arrays(active, sizes, LLVM.Bool) if hide else None
     dr.make_opaque(place, exists)
     for group, members in ((a, range(sizes[0])), (b, range(sizes[0], agents))):
-        result = nearest(group, [a, b], place, k, exists)
+        result = nearest(group, [a, b], place, k, exists, torus)
         got_x = result.of(place[0])
         for w in range(worlds):
-            expected = brute_force(members, np.stack([x[w], y[w]], 1), active[w], k)
+            expected = brute_force(members, np.stack([x[w], y[w]], 1), active[w], k, torus)
             plain_place = [{g: SCALAR.Float(v[w][s].tolist()) for g, s in parts(sizes)} for v in (x, y)]
             plain_active = {g: SCALAR.Bool(active[w][s].tolist()) for g, s in parts(sizes)} if hide else None
-            plain = nearest(group, [a, b], plain_place, k, plain_active)
+            plain = nearest(group, [a, b], plain_place, k, plain_active, torus)
             for i in range(k):
                 lanes = slice(w * group.size, (w + 1) * group.size)
                 distance = [e[i][0] for e in expected]
@@ -91,9 +100,9 @@ def test_more_than_a_thousand_candidates_are_searched():
     place = [{"a": LLVM.Float(x.reshape(-1))}]
     dr.make_opaque(place)
     result = nearest(a, [a], place, 1)
-    apart = (x[:, :, None] - x[:, None, :]) ** 2
-    apart[:, np.arange(1501), np.arange(1501)] = np.inf
-    np.testing.assert_array_equal(result.number[0].numpy(), apart.argmin(axis=2).reshape(-1))
+    distance2 = (x[:, :, None] - x[:, None, :]) ** 2
+    distance2[:, np.arange(1501), np.arange(1501)] = np.inf
+    np.testing.assert_array_equal(result.number[0].numpy(), distance2.argmin(axis=2).reshape(-1))
 
 
 def test_tally_counts_who_is_nearest_to_how_many():
@@ -121,6 +130,27 @@ def test_a_restricted_search_is_right_where_it_was_asked_for():
     with searching_only({"a": flags}):
         restricted = nearest(a, [a], place).number[0].numpy()
     np.testing.assert_array_equal(restricted[asked], full[asked])
+
+
+def test_a_neighbour_beyond_the_edge_of_a_torus_is_near():
+    a = Group("a", Box(1), Discrete(2), 3)
+    x, y = [0.1, 9.9, 5.0], [1.0, 1.0, 1.0]
+    for types in (LLVM, SCALAR):
+        place = [{"a": types.Float(x)}, {"a": types.Float(y)}]
+        open_field, torus = nearest(a, [a], place), nearest(a, [a], place, torus=(10.0, None))
+        assert list(open_field.number[0])[:2] == [2, 2]
+        assert list(torus.number[0])[:2] == [1, 0]
+        np.testing.assert_allclose(list(torus.distance2[0])[:2], 0.04, rtol=1e-4)
+        away = [shortest(other - own, 10.0) for own, other in zip(x, list(torus.of(place[0])[0]))]
+        np.testing.assert_allclose(away[:2], [-0.2, 0.2], rtol=1e-4)
+
+
+@pytest.mark.parametrize("torus", [(1.0,), (1.0, 0.0), (1.0, -2.0), (1.0, float("inf")), (1.0, float("nan")), ()])
+def test_a_torus_has_a_size_for_each_axis(torus):
+    a = Group("a", Box(1), Discrete(2), 2)
+    place = [{"a": LLVM.Float(0, 1)}] * 2
+    with pytest.raises(ValueError, match=r"torus needs a positive size \(or None\) for each of 2 axes, got"):
+        nearest(a, [a], place, torus=torus)
 
 
 @pytest.mark.parametrize("k", [0, -1])

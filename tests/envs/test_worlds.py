@@ -164,21 +164,6 @@ def test_an_undefined_state_ends_the_episode_with_reward_0():
 
 
 @every_backend
-def test_statistics_are_means_over_ended_episodes_and_can_be_taken(backend):
-    worlds = Worlds(Drift(), 5, backend=backend)
-    assert worlds.episode_statistics.episodes == 0
-    total = np.zeros(5)
-    for _ in range(10):
-        step = worlds.step(np.zeros((1, 5), np.float32))
-        total += np.asarray(step.reward)
-    taken = worlds.take_statistics()
-    assert (taken.episodes, taken.length) == (5, 10.0)
-    assert taken.returns["point"] == pytest.approx(total.mean(), rel=1e-5)
-    assert taken.return_std["point"] == pytest.approx(total.std(), rel=1e-3)
-    assert worlds.episode_statistics.episodes == 0
-
-
-@every_backend
 def test_the_same_seed_gives_the_same_bits_and_another_one_does_not(backend):
     def play(seed):
         worlds = Worlds(Drift(), 4, seed, backend)
@@ -188,12 +173,31 @@ def test_the_same_seed_gives_the_same_bits_and_another_one_does_not(backend):
     assert not np.array_equal(play(1), play(2))
 
 
-def test_resetting_with_a_seed_starts_history_anew():
-    worlds = Worlds(Drift(), 4, seed=1)
+@every_backend
+def test_resetting_with_a_seed_gives_the_bits_of_fresh_worlds_and_records_nothing(backend):
+    worlds = Worlds(Leaving(), 4, 1, backend)
+    for _ in range(7):
+        worlds.step(worlds.sample_actions())
+    recordings = worlds.engine.recordings
+    for seed in (1, 2):
+        fresh, first = Worlds(Leaving(), 4, seed, backend), worlds.reset(seed)
+        assert worlds.episode_statistics.episodes == 0 and worlds.seed == seed
+        for name, values in fresh.save().items():
+            np.testing.assert_array_equal(worlds.save()[name], values)
+        np.testing.assert_array_equal(first["watcher"], fresh.observe()["watcher"])
+        for _ in range(6):
+            for a, b in zip(leaves(worlds.step(worlds.sample_actions())), leaves(fresh.step(fresh.sample_actions()))):
+                np.testing.assert_array_equal(a, b)
+    assert worlds.engine.recordings == recordings == (1 if backend == "llvm" else 0)
+
+
+@every_backend
+def test_resetting_without_a_seed_begins_another_episode(backend):
+    worlds = Worlds(Drift(), 4, backend=backend)
     first = np.array(worlds.observe())
     worlds.step(worlds.sample_actions())
     assert not np.array_equal(worlds.reset(), first)
-    np.testing.assert_array_equal(worlds.reset(seed=1), first)
+    assert not worlds.get_state()["step"].any()
 
 
 def test_random_rollouts_agree_in_what_they_count():
@@ -275,3 +279,10 @@ def test_wrong_states_are_named():
         worlds.set_state(y=np.zeros(4))
     with pytest.raises(ValueError, match=r"'x' must have shape \[4\], got \[5\]"):
         worlds.set_state(x=np.zeros(5))
+    with pytest.raises(ValueError, match="'x' must be numbers, got"):
+        worlds.set_state(x=["a"] * 4)
+
+
+def test_worlds_say_what_they_are():
+    expected = "<3 worlds of CartPole on llvm: 1 cart (Box(4) -> Discrete(2))>"
+    assert repr(make("cartpole", num_worlds=3, backend="llvm")) == expected

@@ -6,9 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import slipstream
 from slipstream.envs import make
 from slipstream.envs.check import check
-from slipstream.envs.registry import make_env
+from slipstream.envs.registry import env_class
 
 PAGE = Path(__file__).parents[2] / "docs" / "your-first-world.md"
 
@@ -23,7 +24,7 @@ def name(tmp_path_factory):
 
 
 def test_it_passes_every_check(name):
-    results = check(lambda: make_env(name, num_sheep=5), num_worlds=6, num_steps=25)
+    results = check(name, num_worlds=6, num_steps=25, num_sheep=5)
     assert [p for r in results for p in r.problems] == []
 
 
@@ -44,3 +45,10 @@ def test_episodes_end_and_are_reported(name):
     statistics = worlds.episode_statistics
     assert statistics.episodes >= 300
     assert 0 < statistics.report["caught"] <= 12
+
+
+def test_what_is_shown_from_python_works(name):
+    _, shown = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    names = {"slipstream": slipstream, "Meadow": env_class(name)}
+    exec(shown, names)
+    assert names["worlds"].episode_statistics.episodes >= 512

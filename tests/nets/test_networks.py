@@ -5,11 +5,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from slipstream.nets.actor_critic import ActorCritic
+from slipstream.nets.agent import ActorCritic
 from slipstream.nets.distributions import Categorical, Gaussian
 from slipstream.nets.mlp import ACTIVATIONS, MLP
 
 KEY = jax.random.key(0)
+
+
+def small(inputs: int, outputs: int, output_scale: float, *, key: jax.Array) -> MLP:
+    return MLP(inputs, (16,), outputs, "tanh", output_scale, key=key)
 
 
 @pytest.mark.parametrize("activation", list(ACTIVATIONS))
@@ -42,17 +46,17 @@ def test_without_hidden_layers_an_mlp_is_linear():
 
 
 def test_a_new_policy_is_nearly_uniform_and_the_critic_apart_from_it():
-    net = ActorCritic(3, Categorical((4,)), (16,), "tanh", 0.0, key=KEY)
+    net = ActorCritic(3, Categorical((4,)), small, 0.0, None, key=KEY)
     x = jnp.asarray(np.random.default_rng(3).normal(size=(3, 6)), jnp.float32)
-    probabilities = jax.nn.softmax(net.parameters(x), axis=0)
+    probabilities = jax.nn.softmax(net.policy(x), axis=0)
     np.testing.assert_allclose(probabilities, 0.25, atol=0.02)
     assert net.value(x).shape == (6,)
     assert float(jnp.abs(net.value(x)).max()) > 0.1
 
 
 def test_a_continuous_policy_has_a_deviation_that_does_not_depend_on_the_state():
-    net = ActorCritic(3, Gaussian(2, (-1.0,) * 2, (1.0,) * 2), (16,), "tanh", -0.7, key=KEY)
-    parameters = np.asarray(net.parameters(jnp.asarray(np.random.default_rng(4).normal(size=(3, 6)), jnp.float32)))
+    net = ActorCritic(3, Gaussian(2, (-1.0,) * 2, (1.0,) * 2), small, -0.7, None, key=KEY)
+    parameters = np.asarray(net.policy(jnp.asarray(np.random.default_rng(4).normal(size=(3, 6)), jnp.float32)))
     assert parameters.shape == (4, 6)
     np.testing.assert_allclose(parameters[2:], -0.7)
 

@@ -81,3 +81,25 @@ def test_a_feature_that_never_changes_stays_finite():
     x = jnp.full((2, FEATURES, 4), 7.0)
     normalizer = Normalizer.create(FEATURES).merge(x, jnp.ones((2, 4)))
     assert np.asarray(normalizer(x[0])) == pytest.approx(0.0, abs=1e-3)
+
+
+def test_a_feature_that_first_varies_after_long_does_not_explode():
+    """Heights ahead are 0 for a million samples; then a few are 0.2."""
+    level = jnp.zeros((10, FEATURES, 100_000))
+    normalizer = Normalizer.create(FEATURES).merge(level, jnp.ones((10, 100_000)))
+    step = jnp.asarray([[0.2], [0.0], [-0.3]])
+    np.testing.assert_allclose(normalizer(step), step, atol=1e-6, err_msg="what never varied is not scaled")
+    rough = jnp.zeros((1, FEATURES, 1000)).at[0, :, :5].set(0.2)
+    normalizer = normalizer.merge(rough, jnp.ones((1, 1000)))
+    assert np.abs(np.asarray(normalizer(step))).max() < 2.0
+    assert np.abs(np.asarray(normalizer(step)))[0] == pytest.approx(1.0, rel=0.05)
+
+
+def test_what_is_usual_is_of_those_who_count():
+    x = np.full((2, FEATURES, 4), 7.0, np.float32)
+    x[:, :, 0] = 1e6
+    weight = np.ones((2, 4), np.float32)
+    weight[:, 0] = 0.0
+    normalizer = Normalizer.create(FEATURES).merge(jnp.asarray(x), jnp.asarray(weight))
+    np.testing.assert_array_equal(normalizer.usual, 7.0)
+    np.testing.assert_array_equal(normalizer.varied, 0.0)

@@ -7,9 +7,11 @@ import jax
 import numpy as np
 import pytest
 
-from slipstream.algos.a2c import A2CConfig
-from slipstream.algos.ppo import PPOConfig
-from slipstream.training.config import PolicyConfig, TrainConfig
+from slipstream.algos.settings import A2CConfig, PPOConfig
+from slipstream.runs.checkpoint import save_checkpoint
+from slipstream.runs.directory import RunDirectory
+from slipstream.training.config import FusedConfig, PolicyConfig, TrainConfig
+from slipstream.training.config_json import to_json
 from slipstream.training.fused import FusedTrainer
 
 WORLDS = Path(__file__).with_name("training_worlds.py")
@@ -35,8 +37,9 @@ def make_config():
 
     def make(world: str = "Walker", groups: tuple[str, ...] = ("walker",), algo: str = "ppo", **fields) -> TrainConfig:
         policies = fields.pop("policies", None) or {g: PolicyConfig((g,), algo, SETTINGS[algo]) for g in groups}
-        sizes = dict(num_worlds=4, rollout_length=4, total_steps=5 * 16, seed=3, checkpoint_every=1e9)
-        return TrainConfig(f"{WORLDS}:{world}", policies, **{**sizes, **fields})
+        sizes = {n: fields.pop(n, v) for n, v in dict(num_worlds=4, rollout_length=4, stagger=False).items()}
+        usual = dict(driver=FusedConfig(**sizes), total_steps=5 * 16, seed=3, checkpoint_every=1e9)
+        return TrainConfig(f"{WORLDS}:{world}", policies, **{**usual, **fields})
 
     return make
 
@@ -52,6 +55,20 @@ def trained(make_config):
         return trainer
 
     return train
+
+
+@pytest.fixture
+def save():
+    """`save(trainer, path)`: a run directory with a checkpoint of a trainer as it is."""
+
+    def write(trainer: FusedTrainer, path) -> RunDirectory:
+        run = RunDirectory.create(path, to_json(trainer.config))
+        parts, facts = trainer.save()
+        save_checkpoint(run, trainer.step, parts, {**facts, "seconds": 0.0}, 3)
+        run.release()
+        return run
+
+    return write
 
 
 @pytest.fixture

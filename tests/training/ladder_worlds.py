@@ -163,3 +163,26 @@ class Terminated(Truncated):
 
     def step(self, state, action, rng):
         return state, 1.0, state.step >= 4
+
+
+@dataclass
+class Hint:
+    hint: Float
+    step: Int
+
+
+class Recall(Env):
+    """A hint is shown for one step; two blank steps later the action must match it."""
+
+    groups = (Group("agent", Box(2), Discrete(2)),)
+
+    def reset(self, rng):
+        return Hint(dr.select(rng.chance(0.5), 1.0, -1.0), 0)
+
+    def step(self, state, action, rng):
+        last = state.step >= 3
+        right = (action == 1) == (state.hint > 0.0)
+        return state, dr.select(last & right, 1.0, 0.0), last
+
+    def observe(self, state):
+        return dr.select(state.step == 0, state.hint, 0.0), dr.select(state.step == 2, 1.0, 0.0)

@@ -6,8 +6,9 @@ from slipstream.envs.registry import make
 from slipstream.runs.directory import RunDirectory
 from slipstream.runs.metrics import read_metrics
 from slipstream.training.api import train
-from slipstream.training.evaluate import evaluate
+from slipstream.training.evaluate import Judge, evaluate
 from slipstream.training.fused import FusedTrainer
+from slipstream.training.play import WorldsArena
 
 
 @pytest.mark.parametrize("explore", [False, True])
@@ -22,7 +23,7 @@ def test_every_world_counts_with_exactly_one_episode(make_config, explore):
     probe.reset()
     probe.reset()
     lengths = (probe.get_state()["x"] // 1 + 1).astype(int)
-    result = evaluate(trainer.policies, trainer.states, worlds, explore=explore)
+    result = evaluate(trainer.policies, trainer.actors, WorldsArena(worlds), explore=explore)
     assert result.episodes == 50
     score = result.groups["agent"]
     assert result.length == pytest.approx(lengths.mean()) and score.mean == pytest.approx(lengths.mean())
@@ -32,17 +33,19 @@ def test_every_world_counts_with_exactly_one_episode(make_config, explore):
 
 def test_a_run_judges_all_its_policies_by_the_same_episodes(make_config):
     trainer = FusedTrainer(make_config("Counter", ("agent",), evaluate_episodes=20))
-    first = trainer.evaluate()
+    judge = Judge(trainer.config, trainer.policies)
+    first = judge(trainer.actors)
     trainer.iterate()
-    assert trainer.evaluate() == first
+    assert judge(trainer.actors) == first
 
 
 def test_evaluating_does_not_disturb_training(make_config, same):
     a, b = (FusedTrainer(make_config(evaluate_episodes=3)) for _ in range(2))
+    judge = Judge(b.config, b.policies)
     for _ in range(2):
         a.iterate()
         b.iterate()
-        b.evaluate()
+        judge(b.actors)
     assert same(a.save()[0], b.save()[0])
 
 

@@ -2,14 +2,26 @@
 
 import json
 
+import jax
 import numpy as np
 import pytest
 
-from slipstream.runs.checkpoint import Checkpoint, checkpoint_names, load_checkpoint
+from slipstream.runs.checkpoint import checkpoint_names, load_checkpoint, save_checkpoint
 from slipstream.runs.directory import RunDirectory, RunError
 from slipstream.runs.metrics import read_metrics
 from slipstream.training.api import train
-from slipstream.training.fused import FusedTrainer, _save
+from slipstream.training.config_json import from_json, to_json
+from slipstream.training.fused import FusedTrainer
+
+
+def flat(trainer: FusedTrainer) -> dict[str, np.ndarray]:
+    """Everything that a checkpoint would keep."""
+    return {f"{part}/{name}": a for part, arrays in trainer.save()[0].items() for name, a in arrays.items()}
+
+
+def everything(run: RunDirectory, which: str = "latest") -> dict[str, dict[str, np.ndarray]]:
+    checkpoint = load_checkpoint(run, which)
+    return {part: checkpoint.part(part) for part in ("actor", "learner", "worlds")}
 
 
 @pytest.mark.parametrize(("world", "group"), [("Walker", "walker"), ("Pull", "hand")])
@@ -22,17 +34,16 @@ def test_everything_is_traced_once(make_config, trained, world, group, algo):
 
 
 def test_the_same_seed_gives_the_same_bits_and_another_seed_others(make_config, trained, same):
-    a, b, other = (trained(make_config(seed=seed), 3).save()[0] for seed in (3, 3, 4))
+    a, b, other = (flat(trained(make_config(seed=seed), 3)) for seed in (3, 3, 4))
     assert same(a, b)
-    assert not any(np.array_equal(a[n], other[n]) for n in a if n.endswith("weight") or n == "worlds/leaf/0")
+    assert not any(np.array_equal(a[n], other[n]) for n in a if n.endswith(("weight", "state/x")))
 
 
-def test_a_restored_run_goes_on_bit_for_bit(make_config, trained, same, tmp_path):
+def test_a_restored_run_goes_on_bit_for_bit(make_config, trained, save, same, tmp_path):
     config = make_config(policies=None)
     whole = trained(config, 5)
     first = trained(config, 2)
-    run = RunDirectory.create(tmp_path / "run", config.to_json())
-    _save(first, run)
+    run = save(first, tmp_path / "run")
     second = FusedTrainer(config)
     second.restore(load_checkpoint(run), "it")
     assert second.step == first.step == 2 * 16
@@ -50,7 +61,7 @@ def test_a_run_resumed_from_disk_ends_like_one_that_did_not_stop(make_config, sa
     result = train(resume=tmp_path / "parts", total_steps=5 * 16, quiet=True)
     assert result.finished and result.step == 5 * 16
     whole, parts = (RunDirectory.open(tmp_path / n) for n in ("whole", "parts"))
-    assert same(load_checkpoint(whole).arrays, load_checkpoint(parts).arrays)
+    assert same(everything(whole), everything(parts))
     rows = [[row["iteration"] for row in read_metrics(run)] for run in (whole, parts)]
     assert rows == [[1, 2, 3, 4, 5]] * 2
 
@@ -59,10 +70,10 @@ def test_a_run_can_go_back_and_its_metrics_have_no_duplicates(make_config, same,
     config = make_config(report_every=0.0, checkpoint_every=0.0, keep_checkpoints=2)
     train(config, run=tmp_path / "run", quiet=True)
     run = RunDirectory.open(tmp_path / "run")
-    before = load_checkpoint(run, "step-000000000080").arrays
+    before = everything(run, "step-000000000080")
     train(resume=run.path, checkpoint="step-000000000064", quiet=True)
     assert [row["iteration"] for row in read_metrics(run)] == [1, 2, 3, 4, 5]
-    assert same(before, load_checkpoint(run).arrays)
+    assert same(before, everything(run))
 
 
 def test_what_is_saved_after_going_back_is_the_latest(make_config, tmp_path):
@@ -78,9 +89,9 @@ def test_what_is_saved_after_going_back_is_the_latest(make_config, tmp_path):
 def test_a_run_without_a_checkpoint_is_resumed_from_its_beginning(make_config, same, tmp_path):
     config = make_config()
     train(config, run=tmp_path / "whole", quiet=True)
-    RunDirectory.create(tmp_path / "killed", config.to_json()).release()
+    RunDirectory.create(tmp_path / "killed", to_json(config)).release()
     train(resume=tmp_path / "killed", quiet=True)
-    whole, resumed = (load_checkpoint(RunDirectory.open(tmp_path / n)).arrays for n in ("whole", "killed"))
+    whole, resumed = (everything(RunDirectory.open(tmp_path / n)) for n in ("whole", "killed"))
     assert same(whole, resumed)
 
 
@@ -96,11 +107,18 @@ def test_a_checkpoint_of_other_worlds_or_networks_does_not_fit(make_config, poli
     named = {"other": policy("walker")}
     with pytest.raises(RunError, match="another kind of run"):
         FusedTrainer(make_config(policies=named)).restore(checkpoint, "It")
-    for missing in ("facts", "slot"):
-        arrays = {n: a for n, a in checkpoint.arrays.items() if missing != "slot" or not n.startswith("slot/")}
-        facts = {} if missing == "facts" else checkpoint.facts
+    parts = everything(run)
+    lacking = {
+        "worlds": {n: a for n, a in parts["worlds"].items() if not n.startswith("slot/")},
+        "learner": {n: a for n, a in parts["learner"].items() if not n.startswith("age/")},
+    }
+    for i, (part, arrays) in enumerate(lacking.items()):
+        save_checkpoint(run, 100 + i, {**parts, part: arrays}, checkpoint.facts, 9)
         with pytest.raises(RunError, match="does not fit"):
-            FusedTrainer(make_config()).restore(Checkpoint("step-0", 0, arrays, facts), "It")
+            FusedTrainer(make_config()).restore(load_checkpoint(run), "It")
+    save_checkpoint(run, 200, parts, {}, 9)
+    with pytest.raises(RunError, match="does not fit: it does not say its iteration"):
+        FusedTrainer(make_config()).restore(load_checkpoint(run), "It")
 
 
 def test_rows_of_metrics_say_how_fast_and_how_well(make_config, tmp_path):
@@ -122,14 +140,38 @@ def test_broken_worlds_are_counted_and_training_goes_on(make_config, tmp_path):
     run = RunDirectory.open(tmp_path / "run")
     rows = read_metrics(run)
     assert sum(row["broken_worlds"] for row in rows) > 0
-    for name, array in load_checkpoint(run).arrays.items():
+    for name, array in load_checkpoint(run).part("learner").items():
         assert np.all(np.isfinite(array)), name
     assert all(np.isfinite(row["agent/value_loss"]) for row in rows)
 
 
 def test_the_configuration_survives_its_file(make_config, policy):
-    from slipstream.training.config import TrainConfig
-
     duels = {"red": policy("red", algo="a2c", frozen=True), "blue": policy("blue", settings=dict(target_kl=0.02))}
     config = make_config("Duels", policies=duels, stop_at_return=2.5, evaluate_every=7)
-    assert TrainConfig.from_json(json.loads(json.dumps(config.to_json()))) == config
+    assert from_json(json.loads(json.dumps(to_json(config)))) == config
+
+
+def test_schedules_go_by_the_age_of_the_agent_not_of_the_run(make_config, policy, trained):
+    fading = {"walker": policy("walker", settings=dict(learning_rate=1e-2, learning_rate_final=0.0))}
+    config = make_config(policies=fading)
+    old = trained(config, 4)
+    young = FusedTrainer(config)
+    young.adopt(old.save()[0]["learner"], "It")
+    assert young.iteration == 0 and young.ages == old.ages == {"walker": 4 * 16}
+    assert float(young.iterate()["walker"]["learning_rate"]) == pytest.approx(1e-2 * (1 - 4 / 5))
+
+
+def test_reporting_changes_nothing(make_config, trained, same):
+    quiet, talkative = FusedTrainer(make_config()), FusedTrainer(make_config())
+    for _ in range(3):
+        quiet.iterate()
+        talkative.iterate()
+        talkative.totals(), talkative.seconds_spent()
+    assert same(flat(quiet), flat(talkative))
+
+
+def test_an_agent_is_learned_from_in_place(make_config):
+    trainer = FusedTrainer(make_config())
+    before = jax.tree.leaves(trainer.states)
+    trainer.iterate()
+    assert all(array.is_deleted() for array in before), "the state is donated to the update"

@@ -9,10 +9,11 @@ import pytest
 
 from slipstream.cli.main import main
 from slipstream.envs.registry import NAMES, env_class, make_env
+from slipstream.runs.directory import RunDirectory
 from slipstream.spaces import Box, Discrete
 from slipstream.training.api import train
 from slipstream.training.in_gymnasium import evaluate_in_gymnasium, match
-from slipstream.training.loading import load
+from slipstream.training.loading import load, load_policies
 
 gymnasium = pytest.importorskip("gymnasium")
 SMALL = {"num_worlds": 8, "rollout_length": 4, "total_steps": 32, "quiet": True, "settings": {"hidden": [8]}}
@@ -55,7 +56,8 @@ def cartpole_run(tmp_path_factory) -> str:
 
 def test_returns_are_the_sums_of_gymnasiums_rewards(cartpole_run):
     policy = load(cartpole_run, checkpoint="latest")
-    found = evaluate_in_gymnasium(policy, match(make_env("cartpole"), {}), 3, seed=5)
+    policies, actors = load_policies(RunDirectory.open(cartpole_run), "latest")
+    found = evaluate_in_gymnasium(policies, actors, match(make_env("cartpole"), {}), 3, seed=5)
     returns = []
     for seed in (5, 6, 7):
         env = gymnasium.make("CartPole-v1")
@@ -66,10 +68,10 @@ def test_returns_are_the_sums_of_gymnasiums_rewards(cartpole_run):
             total += reward
             over = terminated or truncated
         returns.append(total)
-    assert found.score.mean == pytest.approx(np.mean(returns))
-    assert found.score.minimum == min(returns)
+    assert found.groups["cart"].mean == pytest.approx(np.mean(returns))
+    assert found.groups["cart"].minimum == min(returns)
     assert found.length == pytest.approx(np.mean(returns))
-    assert found.forward_speed is None
+    assert found.report == {}
 
 
 def test_a_robot_reports_its_speed_in_both_engines(tmp_path, capsys):
@@ -78,9 +80,11 @@ def test_a_robot_reports_its_speed_in_both_engines(tmp_path, capsys):
     command = ["eval", str(tmp_path / "hopper"), "--in", "gymnasium", "--episodes", "4", "--checkpoint", "latest"]
     assert main([*command, "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
-    here, there = result["groups"]["hopper"]["mean"], result["gymnasium"]["score"]["mean"]
+    here, there = result["groups"]["hopper"]["mean"], result["gymnasium"]["groups"]["hopper"]["mean"]
     assert there == pytest.approx(here, rel=0.5)
-    assert np.isfinite(result["report"]["forward_speed"]) and np.isfinite(result["gymnasium"]["forward_speed"])
+    assert np.isfinite(result["report"]["forward_speed"]) and np.isfinite(
+        result["gymnasium"]["report"]["forward_speed"]
+    )
     assert result["length_standard_error"] >= 0
     assert main(command) == 0
     shown = capsys.readouterr().out

@@ -1,15 +1,17 @@
 """Every algorithm learns a ladder of tiny worlds, with values that are known."""
 
+import dataclasses
 from pathlib import Path
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from slipstream.algos.a2c import A2CConfig
 from slipstream.algos.actor_critic import normalized
-from slipstream.algos.ppo import PPOConfig
-from slipstream.training.config import PolicyConfig, TrainConfig
+from slipstream.algos.algo import Inputs
+from slipstream.algos.settings import A2CConfig, PPOConfig
+from slipstream.training.config import FusedConfig, PolicyConfig, TrainConfig
 from slipstream.training.fused import FusedTrainer
 
 WORLDS = Path(__file__).with_name("ladder_worlds.py")
@@ -23,17 +25,18 @@ ALGOS = {
 ITERATIONS = {"ppo": 60, "a2c": 400}
 
 
-def learn(world: str, algo: str) -> FusedTrainer:
-    policy = PolicyConfig(("agent",), algo, ALGOS[algo])
+def learn(world: str, algo: str, changes: dict | None = None, iterations: int | None = None) -> FusedTrainer:
+    settings = dataclasses.replace(ALGOS[algo], **(changes or {}))
+    policy = PolicyConfig(("agent",), algo, settings)
+    iterations = iterations or ITERATIONS[algo]
     config = TrainConfig(
         f"{WORLDS}:{world}",
         {"agent": policy},
-        num_worlds=128,
-        rollout_length=8,
-        total_steps=ITERATIONS[algo] * 128 * 8,
+        driver=FusedConfig(num_worlds=128, rollout_length=8),
+        total_steps=iterations * 128 * 8,
     )
     trainer = FusedTrainer(config)
-    while not trainer.done:
+    for _ in range(iterations):
         trainer.iterate()
     return trainer
 
@@ -41,13 +44,14 @@ def learn(world: str, algo: str) -> FusedTrainer:
 def values(trainer: FusedTrainer, observations: list[list[float]]) -> np.ndarray:
     learner = trainer.states["agent"]
     x = jnp.asarray(observations, jnp.float32).T
-    return np.asarray(learner.network.value(normalized(learner, x)))
+    return np.asarray(learner.network.value(normalized(learner.normalizer, x)))
 
 
 def best_actions(trainer: FusedTrainer, observations: list[list[float]]) -> np.ndarray:
     algorithm = trainer.policies.algorithms["agent"]
     x = jnp.asarray(observations, jnp.float32).T
-    return np.asarray(algorithm.to_env(algorithm.act_best(trainer.states["agent"], x, None)))
+    choice = algorithm.act(trainer.actors["agent"], Inputs(x), explore=False, key=jax.random.key(0))
+    return np.asarray(choice.action)
 
 
 @pytest.fixture(params=list(ALGOS))
@@ -103,3 +107,19 @@ def test_termination_does_not_bootstrap(algo):
     trainer = learn("Terminated", algo)
     expected = [(1 - DISCOUNT ** (4 - t)) / (1 - DISCOUNT) for t in range(4)]
     assert values(trainer, [[0.25 * t] for t in range(4)]) == pytest.approx(expected, abs=0.15)
+
+
+@pytest.mark.parametrize("memory", ["none", "gru", "lstm"])
+def test_only_a_policy_with_a_memory_remembers_a_hint(algo, memory):
+    """`Recall` pays 1 for what was shown two steps ago, and a guess is right half of the time."""
+    settings = dict(memory=memory, memory_size=16, entropy_cost=0.01)
+    iterations = {"ppo": 80, "a2c": 500}[algo]
+    trainer = learn("Recall", algo, settings, iterations)
+    before = trainer.totals()
+    for _ in range(4):
+        trainer.iterate()
+    earned = trainer.totals().since(before).returns["agent"]
+    if memory == "none":
+        assert earned < 0.6
+    else:
+        assert earned > 0.95

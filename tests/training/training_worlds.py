@@ -125,3 +125,27 @@ class HalfMasked(Duels):
 
     def action_mask(self, state):
         return {"blue": super().action_mask(state)["blue"]}
+
+
+class Poisoned(Counter):
+    """Observations that are not numbers, though the state is sound."""
+
+    def observe(self, state):
+        return (state.x + dr.nan,)
+
+
+class Speechless(Counter):
+    """Allows nothing at all in every other step."""
+
+    def action_mask(self, state):
+        allowed = state.step % 2 == 0
+        return allowed, allowed
+
+
+class Unpaid(Pull):
+    """A reward that is not a number in every other step."""
+
+    groups = (Group("agent", Box(1), Box(1, -2.0, 2.0)),)
+
+    def step(self, state, action, rng):
+        return state, dr.select(state.step % 2 == 0, dr.nan, 1.0), False

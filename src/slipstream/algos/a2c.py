@@ -2,54 +2,52 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import jax
 import jax.numpy as jnp
 import optax
 
 from slipstream.algos.actor_critic import (
-    ActorCriticConfig,
     Learner,
-    Samples,
     descend,
     explained_variance,
+    features_of,
     make_actor_critic,
     prepare,
     scheduled,
-    weighted_mean,
     with_observed,
 )
-from slipstream.algos.algo import Algorithm, Rollout
-from slipstream.nets.actor_critic import ActorCritic
-from slipstream.spaces import Space
+from slipstream.algos.algo import Algorithm, Average, Rollout, alone
+from slipstream.algos.samples import Samples
+from slipstream.algos.settings import A2CConfig
+from slipstream.nets.agent import ActorCritic, NetworkMaker
+from slipstream.spaces import Box, Space
 
 
-@dataclass(frozen=True)
-class A2CConfig(ActorCriticConfig):
-    """Settings of A2C."""
-
-    learning_rate: float = 1e-3
-    trace: float = 1.0
-    rms_decay: float = 0.99
-    """How long the optimiser (RMSProp) remembers squared gradients."""
-
-
-def make_a2c(config: A2CConfig, action_space: Space) -> Algorithm:
-    optimizer = optax.chain(
-        optax.clip_by_global_norm(config.max_grad_norm), optax.scale_by_rms(config.rms_decay, eps=1e-5)
+def make_a2c(
+    config: A2CConfig, observation: Box, action: Space, *, network: NetworkMaker | None = None, average: Average = alone
+) -> Algorithm:
+    optimizer = optax.named_chain(
+        ("clip", optax.clip_by_global_norm(config.max_grad_norm)),
+        ("rms", optax.scale_by_rms(config.rms_decay, eps=1e-5)),
     )
-    return make_actor_critic(config, optimizer, update, action_space)
+    return make_actor_critic(config, optimizer, update, observation, action, network, average)
 
 
 def loss(
-    network: ActorCritic, config: A2CConfig, batch: Samples, entropy_cost: jax.Array
+    network: ActorCritic, config: A2CConfig, batch: Samples, count: jax.Array, entropy_cost: jax.Array
 ) -> tuple[jax.Array, dict[str, jax.Array]]:
-    parameters = network.parameters(batch.x, batch.mask)
-    log_prob = jnp.where(batch.weight > 0, network.distribution.log_prob(parameters, batch.action), 0.0)
-    policy_loss = -weighted_mean(log_prob * batch.advantage, batch.weight)
-    value_loss = 0.5 * weighted_mean(jnp.square(network.value(batch.x) - batch.target), batch.weight)
-    entropy = weighted_mean(network.distribution.entropy(parameters), batch.weight)
+    """The policy gradient, the value error and the entropy bonus: sums over agents in the game, over `count`."""
+
+    def mean(x: jax.Array) -> jax.Array:
+        return (x * batch.weight).sum() / count
+
+    features = features_of(network, batch)
+    parameters = network.policy(features, batch.mask)
+    distribution = network.policy.distribution
+    log_prob = jnp.where(batch.weight > 0, distribution.log_prob(parameters, batch.action), 0.0)
+    policy_loss = -mean(log_prob * batch.advantage)
+    value_loss = 0.5 * mean(jnp.square(network.value(features) - batch.target))
+    entropy = mean(distribution.entropy(parameters))
     total = policy_loss + config.value_cost * value_loss - entropy_cost * entropy
     return total, {"policy_loss": policy_loss, "value_loss": value_loss, "entropy": entropy}
 
@@ -57,17 +55,20 @@ def loss(
 def update(
     config: A2CConfig,
     optimizer: optax.GradientTransformation,
+    average: Average,
     learner: Learner,
     rollout: Rollout,
-    progress: jax.Array,
     *,
+    elapsed: jax.Array | float,
     key: jax.Array,
 ) -> tuple[Learner, dict[str, jax.Array]]:
     """One gradient step over the whole rollout (`key` is not needed: nothing is drawn)."""
-    samples = prepare(config, learner, rollout)
-    entropy_cost = scheduled(config.entropy_cost, config.entropy_cost_final, progress)
-    rate = scheduled(config.learning_rate, config.learning_rate_final, progress)
-    gradient, metrics = jax.grad(loss, has_aux=True)(learner.network, config, samples, entropy_cost)
-    learner = descend(learner, gradient, optimizer, rate)
-    metrics |= {"learning_rate": rate, "explained_variance": explained_variance(samples)}
-    return with_observed(learner, rollout), metrics
+    samples = prepare(config, average, learner, rollout)
+    entropy_cost = scheduled(config.entropy_cost, config.entropy_cost_final, elapsed)
+    rate = scheduled(config.learning_rate, config.learning_rate_final, elapsed)
+    gradient, metrics = jax.grad(loss, has_aux=True)(
+        learner.network, config, samples, samples.count(average), entropy_cost
+    )
+    learner, taken = descend(learner, gradient, optimizer, rate, average)
+    metrics = average(metrics) | {"learning_rate": rate, "explained_variance": explained_variance(samples, average)}
+    return with_observed(learner, rollout, average), metrics | {"steps_skipped": 1.0 - taken}

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
+from itertools import accumulate
 from typing import Any
 
 import equinox as eqx
@@ -12,11 +12,14 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from slipstream.algos.algo import Algorithm, Extras, Rollout
+from slipstream.algos.algo import Algorithm, Average, Choice, Inputs, Rollout, WholeRollout
 from slipstream.algos.returns import generalized_advantage
-from slipstream.nets.actor_critic import ActorCritic
+from slipstream.algos.samples import Samples, standardized, weighted_mean
+from slipstream.algos.settings import ActorCriticConfig
+from slipstream.nets.agent import ActorCritic, NetworkMaker, PolicyNetwork
 from slipstream.nets.distributions import distribution_for
-from slipstream.nets.mlp import ACTIVATIONS, ActivationName
+from slipstream.nets.memory import Memory
+from slipstream.nets.mlp import MLP
 from slipstream.nets.normalizer import Normalizer
 from slipstream.spaces import Box, Space
 
@@ -24,47 +27,23 @@ FINAL_CHUNK = 4096
 """How many truncated episodes are valued at a time."""
 
 
-@dataclass(frozen=True)
-class ActorCriticConfig:
-    """Settings that PPO and A2C share."""
+class Actor(eqx.Module):
+    """What acting needs."""
 
-    learning_rate: float = 3e-4
-    learning_rate_final: float | None = None
-    """If given, the learning rate goes there linearly over the training."""
-    discount: float = 0.99
-    trace: float = 0.95
-    """Lambda of generalised advantage estimation."""
-    entropy_cost: float = 0.0
-    """Weight of the entropy bonus."""
-    entropy_cost_final: float | None = None
-    """If given, the weight goes there linearly over the training."""
-    value_cost: float = 0.5
-    max_grad_norm: float = 0.5
-    normalize_advantage: bool = True
-    normalize_observation: bool = True
-    reward_scale: float = 1.0
-    """Rewards are multiplied by this before learning."""
-    hidden: tuple[int, ...] = (64, 64)
-    activation: ActivationName = "tanh"
-    initial_log_std: float = 0.0
+    normalizer: Normalizer | None
+    memory: Memory | None
+    policy: PolicyNetwork
 
-    def __post_init__(self) -> None:
-        def require(ok: bool, name: str, must: str) -> None:
-            if not ok:
-                raise ValueError(f"{name} must be {must}, got {getattr(self, name)!r}.")
 
-        require(self.learning_rate > 0, "learning_rate", "positive")
-        require(
-            self.learning_rate_final is None or self.learning_rate_final >= 0,
-            "learning_rate_final",
-            "0 or more",
-        )
-        require(0 <= self.discount <= 1, "discount", "within 0 .. 1")
-        require(0 <= self.trace <= 1, "trace", "within 0 .. 1")
-        require(self.max_grad_norm > 0, "max_grad_norm", "positive")
-        require(self.reward_scale > 0, "reward_scale", "positive")
-        require(all(n > 0 for n in self.hidden), "hidden", "a list of positive sizes")
-        require(self.activation in ACTIVATIONS, "activation", f"one of {', '.join(ACTIVATIONS)}")
+class Kept(eqx.Module):
+    """What acting leaves behind for learning."""
+
+    action: jax.Array
+    """In the policy's own units, `[components, lanes]`."""
+    log_prob: jax.Array
+    """`[lanes]`"""
+    memory: Any
+    """What was remembered before acting."""
 
 
 class Learner(eqx.Module):
@@ -75,48 +54,28 @@ class Learner(eqx.Module):
     optimizer: Any
     normalizer: Normalizer | None
     learning_rate: jax.Array
-
-
-class Samples(eqx.Module):
-    """Flat over steps and lanes: what a gradient is computed from."""
-
-    x: jax.Array
-    """Normalised observations, `[features, samples]`."""
-    action: jax.Array
-    """`[components, samples]`"""
-    mask: jax.Array | None
-    """`[choices, samples]`"""
-    log_prob: jax.Array
-    advantage: jax.Array
-    value: jax.Array
-    target: jax.Array
-    """What the value should be."""
-    weight: jax.Array
-    """1 for agents in the game, else 0."""
-
-    def take(self, index: jax.Array, block: int) -> Samples:
-        """Some of the samples: those of the numbered blocks of `block` neighbours."""
-
-        def pick(a: jax.Array) -> jax.Array:
-            blocks = a.reshape(*a.shape[:-1], -1, block)[..., index, :]
-            return blocks.reshape(*a.shape[:-1], -1)
-
-        return jax.tree.map(pick, self)
+    unlearned: jax.Array
+    """How many updates in a row had no gradient that was finite."""
 
 
 def make_actor_critic(
     config: ActorCriticConfig,
     optimizer: optax.GradientTransformation,
     update: Callable[..., tuple[Learner, dict[str, jax.Array]]],
-    action_space: Space,
+    observation: Box,
+    action: Space,
+    network: NetworkMaker | None,
+    average: Average,
 ) -> Algorithm:
     """The record of an algorithm that differs from its siblings in its optimiser and its update alone."""
+    init = partial(init_learner, config, optimizer, observation, action, network)
     return Algorithm(
-        init=partial(init_learner, config, optimizer),
+        init=init,
+        actor=actor,
+        memory=partial(_empty_memory, config, observation),
         act=act,
-        act_best=act_best,
-        to_env=distribution_for(action_space).to_env,
-        update=partial(update, config, optimizer),
+        update=partial(_guarded, partial(update, config, optimizer, average)),
+        experience=WholeRollout(),
     )
 
 
@@ -125,47 +84,71 @@ def init_learner(
     optimizer: optax.GradientTransformation,
     observation: Box,
     action: Space,
+    network: NetworkMaker | None,
     *,
     key: jax.Array,
 ) -> Learner:
-    network: Any = ActorCritic(
+    def mlp(inputs: int, outputs: int, output_scale: float, *, key: jax.Array) -> MLP:
+        return MLP(inputs, config.hidden, outputs, config.activation, output_scale, key=key)
+
+    made: Any = ActorCritic(
         observation.size,
         distribution_for(action),
-        config.hidden,
-        config.activation,
+        network or mlp,
         config.initial_log_std,
+        None if config.memory == "none" else lambda k: _memory(config, observation, key=k),
         key=key,
     )
     return Learner(
-        network=network,
-        optimizer=optimizer.init(network),
+        network=made,
+        optimizer=optimizer.init(made),
         normalizer=Normalizer.create(observation.size) if config.normalize_observation else None,
         learning_rate=jnp.asarray(config.learning_rate, jnp.float32),
+        unlearned=jnp.zeros((), jnp.int32),
     )
 
 
-def normalized(learner: Learner, observation: jax.Array) -> jax.Array:
-    return observation if learner.normalizer is None else learner.normalizer(observation)
+def _memory(config: ActorCriticConfig, observation: Box, *, key: jax.Array) -> Memory:
+    return Memory(config.memory, observation.size, config.memory_size, key=key)
 
 
-def act(learner: Learner, observation: jax.Array, mask: jax.Array | None, *, key: jax.Array) -> Extras:
-    network = learner.network
-    parameters = network.parameters(normalized(learner, observation), mask)
-    action = network.distribution.sample(parameters, key=key)
-    return Extras(action, network.distribution.log_prob(parameters, action))
+def _empty_memory(config: ActorCriticConfig, observation: Box, lanes: int) -> Any:
+    if config.memory == "none":
+        return ()
+    return _memory(config, observation, key=jax.random.key(0)).empty(lanes)
 
 
-def act_best(learner: Learner, observation: jax.Array, mask: jax.Array | None) -> jax.Array:
-    return learner.network.distribution.mode(learner.network.parameters(normalized(learner, observation), mask))
+def actor(learner: Learner) -> Actor:
+    return Actor(learner.normalizer, learner.network.memory, learner.network.policy)
 
 
-def prepare(config: ActorCriticConfig, learner: Learner, rollout: Rollout) -> Samples:
+def normalized(normalizer: Normalizer | None, observation: jax.Array) -> jax.Array:
+    return observation if normalizer is None else normalizer(observation)
+
+
+def act(actor: Actor, inputs: Inputs, *, explore: bool, key: jax.Array) -> Choice:
+    x, memory = normalized(actor.normalizer, inputs.observation), inputs.memory
+    if actor.memory is not None:
+        x, memory = actor.memory(x, memory)
+    distribution = actor.policy.distribution
+    parameters = actor.policy(x, inputs.mask)
+    action = distribution.sample(parameters, key=key) if explore else distribution.mode(parameters)
+    kept = Kept(action, distribution.log_prob(parameters, action), inputs.memory)
+    return Choice(distribution.to_env(action), kept, memory)
+
+
+def prepare(config: ActorCriticConfig, average: Average, learner: Learner, rollout: Rollout) -> Samples:
     """Values, advantages and targets of a rollout, flat."""
     steps, lanes = rollout.reward.shape
     rollout = of_those_in_the_game(rollout)
-    x = jax.vmap(lambda o: normalized(learner, o))(rollout.observation)
-    value = jax.vmap(learner.network.value)(x)
-    next_value = value_after(learner, rollout, value[1:])
+    network, kept = learner.network, rollout.kept
+    x = jax.vmap(lambda o: normalized(learner.normalizer, o))(rollout.observation)
+    features, carried, start = x, None, None
+    if network.memory is not None:
+        start = jax.tree.map(lambda m: m[0], kept.memory)
+        features, carried = network.memory.unroll(x, start, rollout.begins.at[0].set(False))
+    value = jax.vmap(network.value)(features)
+    next_value = value_after(learner, rollout, value[1:], carried)
     advantage = generalized_advantage(
         rollout.reward * config.reward_scale,
         value[:-1],
@@ -178,21 +161,35 @@ def prepare(config: ActorCriticConfig, learner: Learner, rollout: Rollout) -> Sa
     target = advantage + value[:-1]
     weight = rollout.weight
     if config.normalize_advantage:
-        advantage = standardized(advantage, weight)
+        advantage = standardized(advantage, weight, average)
 
     def flat(a: jax.Array) -> jax.Array:  # [steps, k, lanes] -> [k, steps * lanes]
         return jnp.moveaxis(a, 0, 1).reshape(a.shape[1], steps * lanes)
 
     return Samples(
         x=flat(x[:-1]),
-        action=flat(rollout.action),
+        action=flat(kept.action),
         mask=None if rollout.action_mask is None else flat(rollout.action_mask[:-1]),
-        log_prob=rollout.log_prob.reshape(-1),
+        log_prob=kept.log_prob.reshape(-1),
         advantage=advantage.reshape(-1),
         value=value[:-1].reshape(-1),
         target=target.reshape(-1),
         weight=weight.reshape(-1),
+        begins=None if start is None else rollout.begins[:-1].reshape(-1),
+        start=start,
     )
+
+
+def features_of(network: ActorCritic, batch: Samples) -> jax.Array:
+    """What policy and value see, `[features, samples]`: the observations, or what is remembered of them."""
+    if network.memory is None:
+        return batch.x
+    lanes = jax.tree.leaves(batch.start)[0].shape[-1]
+    x = jnp.moveaxis(batch.x.reshape(batch.x.shape[0], -1, lanes), 0, 1)
+    assert batch.begins is not None
+    begins = batch.begins.reshape(-1, lanes).at[0].set(False)
+    out, _ = network.memory.unroll(x, batch.start, begins)
+    return jnp.moveaxis(out, 0, 1).reshape(network.memory.size, -1)
 
 
 def of_those_in_the_game(rollout: Rollout) -> Rollout:
@@ -201,19 +198,19 @@ def of_those_in_the_game(rollout: Rollout) -> Rollout:
         return rollout
     now, step = rollout.active, rollout.active[:-1]
     return eqx.tree_at(
-        lambda r: (r.observation, r.action, r.log_prob, r.reward, r.final_observation),
+        lambda r: (r.observation, r.kept.action, r.kept.log_prob, r.reward, r.final_observation),
         rollout,
         (
             jnp.where(now[:, None], rollout.observation, 0.0),
-            jnp.where(step[:, None], rollout.action, 0),
-            jnp.where(step, rollout.log_prob, 0.0),
+            jnp.where(step[:, None], rollout.kept.action, 0),
+            jnp.where(step, rollout.kept.log_prob, 0.0),
             jnp.where(step, rollout.reward, 0.0),
             jnp.where(step[:, None], rollout.final_observation, 0.0),
         ),
     )
 
 
-def value_after(learner: Learner, rollout: Rollout, following: jax.Array) -> jax.Array:
+def value_after(learner: Learner, rollout: Rollout, following: jax.Array, carried: Any) -> jax.Array:
     """The value of what each step led to: of the final observation where the episode was truncated.
 
     Truncations are few, so only they are valued, a chunk at a time.
@@ -222,6 +219,7 @@ def value_after(learner: Learner, rollout: Rollout, following: jax.Array) -> jax
         learner: whose values.
         rollout: of `[steps, lanes]`.
         following: value of the next slot's observation, `[steps, lanes]`.
+        carried: what is remembered after each slot, `[steps + 1, size, lanes]`; None without a memory.
     """
     steps, lanes = following.shape
     cut = (rollout.truncated & ~rollout.terminated).reshape(-1)
@@ -236,56 +234,80 @@ def value_after(learner: Learner, rollout: Rollout, following: jax.Array) -> jax
         i, values = carry
         index = jax.lax.dynamic_slice(where, (i * chunk,), (chunk,))
         safe = jnp.minimum(index, cut.size - 1)
-        final = rollout.final_observation[safe // lanes, :, safe % lanes].T
-        value = learner.network.value(normalized(learner, final))
-        return i + 1, values.at[index].set(value, mode="drop")
+        x = normalized(learner.normalizer, rollout.final_observation[safe // lanes, :, safe % lanes].T)
+        if learner.network.memory is not None:
+            x, _ = learner.network.memory(x, jax.tree.map(lambda c: c[safe // lanes, :, safe % lanes].T, carried))
+        return i + 1, values.at[index].set(learner.network.value(x), mode="drop")
 
     _, values = jax.lax.while_loop(pending, value_chunk, (jnp.zeros((), jnp.int32), following.reshape(-1)))
     return values.reshape(steps, lanes)
 
 
-def standardized(x: jax.Array, weight: jax.Array) -> jax.Array:
-    """Zero mean and unit variance over what counts."""
-    n = jnp.maximum(weight.sum(), 1.0)
-    mean = (x * weight).sum() / n
-    variance = (jnp.square(x - mean) * weight).sum() / n
-    return (x - mean) * jax.lax.rsqrt(variance + 1e-8)
+def scheduled(start: float, final: float | None, elapsed: jax.Array | float) -> jax.Array:
+    """Linear from start to final while `elapsed` goes from 0 to 1."""
+    return jnp.asarray(start if final is None else start + (final - start) * elapsed, jnp.float32)
 
 
-def weighted_mean(x: jax.Array, weight: jax.Array) -> jax.Array:
-    return (x * weight).sum() / jnp.maximum(weight.sum(), 1.0)
-
-
-def scheduled(start: float, final: float | None, progress: jax.Array) -> jax.Array:
-    """Linear from start to final while progress goes from 0 to 1."""
-    return jnp.asarray(start if final is None else start + (final - start) * progress, jnp.float32)
-
-
-def descend(learner: Learner, gradient: Any, optimizer: optax.GradientTransformation, rate: jax.Array) -> Learner:
-    """One step against the gradient; a gradient that is not finite is not taken."""
+def descend(
+    learner: Learner, gradient: Any, optimizer: optax.GradientTransformation, rate: jax.Array, average: Average
+) -> tuple[Learner, jax.Array]:
+    """One step against the gradient, and whether it was taken: one that is not finite is not."""
+    gradient = average(gradient)
     finite = jnp.isfinite(optax.tree.norm(gradient))
     updates, state = optimizer.update(gradient, learner.optimizer, learner.network)
     keep = jax.tree.map(lambda new, old: jnp.where(finite, new, old), state, learner.optimizer)
     updates = jax.tree.map(lambda u: jnp.where(finite, -rate * u, 0.0), updates)
     network = optax.apply_updates(learner.network, updates)
-    return Learner(network, keep, learner.normalizer, learner.learning_rate)
+    return eqx.tree_at(lambda s: (s.network, s.optimizer), learner, (network, keep)), finite
 
 
-def with_observed(learner: Learner, rollout: Rollout) -> Learner:
+def with_observed(learner: Learner, rollout: Rollout, average: Average) -> Learner:
     """The learner with the rollout's observations in its statistics (for the next rollout, not for this one).
 
     Statistics that would not be finite are not taken: they would stay so for ever.
     """
     if learner.normalizer is None:
         return learner
-    new = learner.normalizer.merge(of_those_in_the_game(rollout).observation[:-1], rollout.weight)
+    new = learner.normalizer.merge(of_those_in_the_game(rollout).observation[:-1], rollout.weight, average)
     finite = jnp.isfinite(new.mean).all() & jnp.isfinite(new.variance).all()
     merged = jax.tree.map(lambda a, b: jnp.where(finite, a, b), new, learner.normalizer)
-    return Learner(learner.network, learner.optimizer, merged, learner.learning_rate)
+    return eqx.tree_at(lambda s: s.normalizer, learner, merged)
 
 
-def explained_variance(samples: Samples) -> jax.Array:
+def _guarded(
+    update: Callable[..., tuple[Learner, dict[str, jax.Array]]],
+    learner: Learner,
+    rollout: Rollout,
+    *,
+    elapsed: jax.Array | float,
+    key: jax.Array,
+) -> tuple[Learner, dict[str, jax.Array]]:
+    """The update, with a count of what in the rollout cannot be learned from."""
+    learner, metrics = update(learner, rollout, elapsed=elapsed, key=key)
+    nothing = metrics["steps_skipped"] >= 1.0
+    unlearned = jnp.where(nothing, learner.unlearned + 1, 0)
+    learner = eqx.tree_at(lambda s: s.unlearned, learner, unlearned)
+    return learner, metrics | {"updates_skipped_in_a_row": unlearned, **unusable(learner, rollout)}
+
+
+def unusable(learner: Learner, rollout: Rollout) -> dict[str, jax.Array]:
+    """How many observations of agents in the game are not finite, and how many agents had no choice that is allowed."""
+    in_game = rollout.weight > 0
+    finite = jnp.isfinite(rollout.observation[:-1]).all(axis=1)
+    counts = {"observations_not_finite": (in_game & ~finite).sum()}
+    if rollout.action_mask is not None:
+        ends = list(accumulate(learner.network.policy.distribution.choices))[:-1]
+        parts = jnp.split(rollout.action_mask[:-1], ends, axis=1)
+        allowed = jnp.stack([part.any(axis=1) for part in parts]).all(axis=0)
+        counts["nothing_allowed"] = (in_game & ~allowed).sum()
+    return counts
+
+
+def explained_variance(samples: Samples, average: Average) -> jax.Array:
     """How much of the targets' variance the values explain: 1 is all, 0 is none."""
-    target_mean = weighted_mean(samples.target, samples.weight)
-    total = weighted_mean(jnp.square(samples.target - target_mean), samples.weight)
-    return 1.0 - weighted_mean(jnp.square(samples.target - samples.value), samples.weight) / (total + 1e-8)
+
+    def mean(x: jax.Array) -> jax.Array:
+        return weighted_mean(x, samples.weight, average)
+
+    total = mean(jnp.square(samples.target - mean(samples.target)))
+    return 1.0 - mean(jnp.square(samples.target - samples.value)) / (total + 1e-8)

@@ -1,23 +1,43 @@
-"""What an algorithm is: a record of three pure functions, and the data they exchange."""
+"""What an algorithm is: a record of pure functions, and the data they exchange.
+
+What acts is apart from what learns. A *state* is everything that learning needs and a checkpoint keeps (weights,
+optimiser, statistics). An *actor* is the part of it that playing needs (weights and normaliser): an opponent, an
+evaluation or an exported policy has the actor alone.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 
 
-class Extras(NamedTuple):
-    """What acting leaves behind for learning."""
+class Inputs(eqx.Module):
+    """What actions are chosen from, wherever it comes from: compiled worlds, Gymnasium, or a user's hand."""
+
+    observation: jax.Array
+    """`[features, lanes]`"""
+    mask: jax.Array | None = None
+    """Which choices are allowed, `[choices, lanes]`; None: all."""
+    active: jax.Array | None = None
+    """Who is in the game, `[lanes]`; None: everybody."""
+    memory: Any = None
+    """What the actor remembers of the episode so far, as `Algorithm.memory` and then `Choice.memory` gave it."""
+
+
+class Choice(NamedTuple):
+    """What acting leads to."""
 
     action: jax.Array
-    """In the policy's own units, `[components, lanes]`."""
-    log_prob: jax.Array
-    """`[lanes]`"""
+    """In the world's units, `[components, lanes]`."""
+    kept: Any
+    """Whatever pytree the algorithm wants back for learning; its arrays end in the lane axis."""
+    memory: Any
+    """What to give back with the next inputs of the same episodes."""
 
 
 class Rollout(eqx.Module):
@@ -25,10 +45,8 @@ class Rollout(eqx.Module):
 
     observation: jax.Array
     """`[steps + 1, features, lanes]`"""
-    action: jax.Array
-    """`[steps, components, lanes]`, in the policy's own units."""
-    log_prob: jax.Array
-    """`[steps, lanes]`"""
+    kept: Any
+    """What acting kept, `[steps, ..., lanes]`."""
     reward: jax.Array
     """`[steps, lanes]`"""
     terminated: jax.Array
@@ -37,6 +55,8 @@ class Rollout(eqx.Module):
     """`[steps, lanes]`"""
     final_observation: jax.Array
     """`[steps, features, lanes]`; only where an episode ended."""
+    begins: jax.Array
+    """Whether a slot is the first of its episode, `[steps + 1, lanes]`."""
     active: jax.Array | None
     """`[steps + 1, lanes]`, or None when everybody always is."""
     action_mask: jax.Array | None
@@ -51,19 +71,67 @@ class Rollout(eqx.Module):
 
 
 @dataclass(frozen=True)
+class WholeRollout:
+    """Learns once from everything that its agents have just gone through."""
+
+
+@dataclass(frozen=True)
+class Replay:
+    """Learns from transitions drawn from a memory of many rollouts."""
+
+    capacity: int
+    """How many transitions are remembered."""
+    batch: int
+    """How many are drawn for one gradient step."""
+    updates_per_step: float
+    """Gradient steps for each step of an agent."""
+    warm_up: int
+    """Transitions to collect before the first gradient step."""
+
+
+Experience = WholeRollout | Replay
+
+Average = Callable[[Any], Any]
+"""From sums over the lanes of this process to their mean over all processes that train together (pytrees)."""
+
+
+def alone(sums: Any) -> Any:
+    """The average over a single process."""
+    return sums
+
+
+class Init(Protocol):
+    def __call__(self, *, key: jax.Array) -> Any: ...
+
+
+class Act(Protocol):
+    def __call__(self, actor: Any, inputs: Inputs, /, *, explore: bool, key: jax.Array) -> Choice: ...
+
+
+class Update(Protocol):
+    def __call__(
+        self, state: Any, batch: Any, /, *, elapsed: jax.Array | float, key: jax.Array
+    ) -> tuple[Any, dict[str, jax.Array]]: ...
+
+
+@dataclass(frozen=True)
 class Algorithm:
     """How a policy acts and learns.
 
     Attributes:
-        init: `(observation space, action space, *, key) -> state`.
-        act: `(state, observation [features, lanes], mask, *, key) -> Extras`.
-        act_best: `(state, observation, mask) -> action`, without exploration.
-        to_env: from the policy's action to the world's.
-        update: `(state, rollout, progress, *, key) -> (state, metrics)`; `progress` runs from 0 to 1 over training.
+        init: a fresh state.
+        actor: the part of a state that acts.
+        memory: what an actor remembers at the beginning of an episode, for a number of lanes (`()`: it has no memory).
+            It is made of zeros, so that an episode begins anew by setting its lanes to 0.
+        act: choose actions; with `explore` as it does in training, else as well as it can.
+        update: learn from a batch of experience. `elapsed` is how much of its schedules the agent has behind it, from
+            0 to 1. The state that is given is used up: its memory may be written to.
+        experience: what a batch is.
     """
 
-    init: Callable[..., Any]
-    act: Callable[..., Extras]
-    act_best: Callable[..., jax.Array]
-    to_env: Callable[[jax.Array], jax.Array]
-    update: Callable[..., tuple[Any, dict[str, jax.Array]]]
+    init: Init
+    actor: Callable[[Any], Any]
+    memory: Callable[[int], Any]
+    act: Act
+    update: Update
+    experience: Experience

@@ -2,89 +2,73 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
 
 from slipstream.algos.actor_critic import (
-    ActorCriticConfig,
     Learner,
-    Samples,
     descend,
     explained_variance,
+    features_of,
     make_actor_critic,
     prepare,
     scheduled,
-    weighted_mean,
     with_observed,
 )
-from slipstream.algos.algo import Algorithm, Rollout
-from slipstream.nets.actor_critic import ActorCritic
-from slipstream.spaces import Space
+from slipstream.algos.algo import Algorithm, Average, Rollout, alone
+from slipstream.algos.samples import Samples
+from slipstream.algos.settings import PPOConfig
+from slipstream.nets.agent import ActorCritic, NetworkMaker
+from slipstream.spaces import Box, Space
 
 RATE_STEP, RATE_MIN, RATE_MAX = 1.5, 1e-5, 1e-2
 
 
-@dataclass(frozen=True)
-class PPOConfig(ActorCriticConfig):
-    """Settings of PPO."""
-
-    clip_ratio: float = 0.2
-    clip_value: float | None = None
-    """How far a value may move from the one before the update; None: as far as it wants."""
-    epochs: int = 4
-    minibatches: int = 4
-    target_kl: float | None = None
-    """If given, the learning rate adapts so that an update moves the policy about this far."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("epochs", "minibatches"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}.")
-        if self.clip_ratio <= 0:
-            raise ValueError(f"clip_ratio must be positive, got {self.clip_ratio}.")
-        if self.target_kl is not None and self.learning_rate_final is not None:
-            raise ValueError("target_kl adapts the learning rate, so learning_rate_final must stay unset.")
-
-
-def make_ppo(config: PPOConfig, action_space: Space) -> Algorithm:
-    optimizer = optax.chain(optax.clip_by_global_norm(config.max_grad_norm), optax.scale_by_adam(eps=1e-5))
-    return make_actor_critic(config, optimizer, update, action_space)
+def make_ppo(
+    config: PPOConfig, observation: Box, action: Space, *, network: NetworkMaker | None = None, average: Average = alone
+) -> Algorithm:
+    optimizer = optax.named_chain(
+        ("clip", optax.clip_by_global_norm(config.max_grad_norm)), ("adam", optax.scale_by_adam(eps=1e-5))
+    )
+    return make_actor_critic(config, optimizer, update, observation, action, network, average)
 
 
 def loss(
-    network: ActorCritic, config: PPOConfig, batch: Samples, entropy_cost: jax.Array
+    network: ActorCritic, config: PPOConfig, batch: Samples, count: jax.Array, entropy_cost: jax.Array | float
 ) -> tuple[jax.Array, dict[str, jax.Array]]:
-    """The clipped objective, the value error and the entropy bonus, over agents in the game."""
-    parameters = network.parameters(batch.x, batch.mask)
-    log_ratio = network.distribution.log_prob(parameters, batch.action) - batch.log_prob
+    """The clipped objective, the value error and the entropy bonus: sums over agents in the game, over `count`."""
+
+    def mean(x: jax.Array) -> jax.Array:
+        return (x * batch.weight).sum() / count
+
+    features = features_of(network, batch)
+    parameters = network.policy(features, batch.mask)
+    distribution = network.policy.distribution
+    log_ratio = distribution.log_prob(parameters, batch.action) - batch.log_prob
     # Agents out of the game may have acted on anything: keep their ratio out of the sums, not just out of the mean.
     log_ratio = jnp.where(batch.weight > 0, log_ratio, 0.0)
     ratio = jnp.exp(log_ratio)
     clipped = jnp.clip(ratio, 1.0 - config.clip_ratio, 1.0 + config.clip_ratio)
     gain = jnp.minimum(ratio * batch.advantage, clipped * batch.advantage)
-    policy_loss = -weighted_mean(gain, batch.weight)
+    policy_loss = -mean(gain)
 
-    value = network.value(batch.x)
+    value = network.value(features)
     error = jnp.square(value - batch.target)
     if config.clip_value is not None:
         near = batch.value + jnp.clip(value - batch.value, -config.clip_value, config.clip_value)
         error = jnp.maximum(error, jnp.square(near - batch.target))
-    value_loss = 0.5 * weighted_mean(error, batch.weight)
-
-    entropy = weighted_mean(network.distribution.entropy(parameters), batch.weight)
+    value_loss = 0.5 * mean(error)
+    entropy = mean(distribution.entropy(parameters))
     total = policy_loss + config.value_cost * value_loss - entropy_cost * entropy
     metrics = {
         "policy_loss": policy_loss,
         "value_loss": value_loss,
         "entropy": entropy,
         # An unbiased and non-negative estimate of the divergence (Schulman, "Approximating KL divergence", 2020).
-        "kl": weighted_mean(ratio - 1.0 - log_ratio, batch.weight),
-        "clipped": weighted_mean((jnp.abs(ratio - 1.0) > config.clip_ratio).astype(jnp.float32), batch.weight),
+        "kl": mean(ratio - 1.0 - log_ratio),
+        "clipped": mean((jnp.abs(ratio - 1.0) > config.clip_ratio).astype(jnp.float32)),
     }
     return total, metrics
 
@@ -92,39 +76,43 @@ def loss(
 def update(
     config: PPOConfig,
     optimizer: optax.GradientTransformation,
+    average: Average,
     learner: Learner,
     rollout: Rollout,
-    progress: jax.Array,
     *,
+    elapsed: jax.Array | float,
     key: jax.Array,
 ) -> tuple[Learner, dict[str, jax.Array]]:
     """Several epochs of minibatches over a rollout."""
-    samples = prepare(config, learner, rollout)
-    batches = min(config.minibatches, samples.weight.size)
-    block = _block_size(samples.weight.size, batches)
-    blocks = samples.weight.size // block
+    samples = prepare(config, average, learner, rollout)
+    batches = min(config.minibatches, samples.pieces)
+    block = _block_size(samples.pieces, batches)
+    blocks = samples.pieces // block
     size = blocks // batches
-    entropy_cost = scheduled(config.entropy_cost, config.entropy_cost_final, progress)
+    entropy_cost = scheduled(config.entropy_cost, config.entropy_cost_final, elapsed)
     rate = learner.learning_rate
     if config.target_kl is None:
-        rate = scheduled(config.learning_rate, config.learning_rate_final, progress)
+        rate = scheduled(config.learning_rate, config.learning_rate_final, elapsed)
 
     orders = jax.vmap(lambda k: jax.random.permutation(k, blocks))(jax.random.split(key, config.epochs))
     index = orders[:, : batches * size].reshape(config.epochs * batches, size)
 
     def minibatch(learner: Learner, index: jax.Array) -> tuple[Learner, dict[str, jax.Array]]:
+        batch = samples.take(index, block)
         gradient, metrics = jax.grad(loss, has_aux=True)(
-            learner.network, config, samples.take(index, block), entropy_cost
+            learner.network, config, batch, batch.count(average), entropy_cost
         )
-        return descend(learner, gradient, optimizer, rate), metrics
+        learner, taken = descend(learner, gradient, optimizer, rate, average)
+        return learner, average(metrics) | {"steps_skipped": 1.0 - taken}
 
     learner, history = jax.lax.scan(minibatch, learner, index)
+    skipped = history.pop("steps_skipped").mean()
     metrics = jax.tree.map(lambda m: m[-batches:].mean(), history)
-    metrics |= {"learning_rate": rate, "explained_variance": explained_variance(samples)}
+    metrics |= {"learning_rate": rate, "explained_variance": explained_variance(samples, average)}
     if config.target_kl is not None:
         adapted = _adapt(rate, metrics["kl"], config.target_kl)
         learner = eqx.tree_at(lambda state: state.learning_rate, learner, adapted)
-    return with_observed(learner, rollout), metrics
+    return with_observed(learner, rollout, average), metrics | {"steps_skipped": skipped}
 
 
 def _block_size(count: int, batches: int) -> int:

@@ -23,8 +23,8 @@ class Check:
 
     The compiled worlds are compared step by step with the same rules in plain Python, over random actions.
     The other tests: the same seed gives the same bits; worlds do not influence each other; states,
-    observations and rewards stay finite; observations and actions fit their spaces; resets differ; extreme
-    actions do no harm.
+    observations and rewards stay finite; observations and actions fit their spaces; agents are in the game;
+    resets differ; extreme actions do no harm.
 
     What fails is shown in a table, and the exit code is 1 (2 if the world could not be made at all).
     """
@@ -47,7 +47,7 @@ def run(options: Check) -> int:
     """Run the command and return its exit code."""
     chosen = parse_assignments("--option", options.option)
     make_env(options.name, **chosen)  # a world that cannot be made at all is bad input, not a failed test
-    results = check(lambda: make_env(options.name, **chosen), options.worlds, options.steps, options.seed)
+    results = check(options.name, options.worlds, options.steps, options.seed, **chosen)
     if options.json:
         print(json.dumps(as_json(options.name, results), indent=2))
     else:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-import json as json_module
+import inspect
+import re
+import textwrap
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,15 +21,16 @@ class Envs:
     name: tyro.conf.Positional[str | None] = None
     """A world to show in detail."""
     json: bool = False
-    """Print JSON instead of a table."""
+    """Print JSON instead of text."""
 
 
 def run(options: Envs) -> int:
+    from slipstream.cli.values import strict_json
     from slipstream.envs.registry import NAMES
 
     rows = [describe(options.name)] if options.name else [_describe_if_possible(name) for name in NAMES]
     if options.json:
-        print(json_module.dumps(rows, indent=2))
+        print(strict_json(rows))
     elif options.name:
         _show_one(rows[0])
     else:
@@ -41,7 +44,7 @@ def _describe_if_possible(name: str) -> dict[str, Any]:
     try:
         return describe(name)
     except ExtraMissing as missing:
-        return {"name": name, "summary": str(missing), "max_steps": None, "groups": [], "options": {}}
+        return {"name": name, "summary": str(missing), "max_steps": None, "groups": [], "options": {}, "meanings": {}}
 
 
 def describe(name: str) -> dict[str, Any]:
@@ -49,7 +52,7 @@ def describe(name: str) -> dict[str, Any]:
     from slipstream.envs.registry import env_class, env_options, make_env
     from slipstream.spaces import describe as describe_space
 
-    env = make_env(name)
+    env, options, meanings = make_env(name), env_options(name), option_meanings(env_class(name))
     return {
         "name": name,
         "summary": describe_env(env_class(name)),
@@ -63,36 +66,77 @@ def describe(name: str) -> dict[str, Any]:
             }
             for g in env.groups
         ],
-        "options": {n: _default(p) for n, p in env_options(name).items()},
+        "options": {n: None if p.default is p.empty else p.default for n, p in options.items()},
+        "meanings": {n: meanings[n] for n in options if n in meanings},
     }
 
 
-def _default(parameter: Any) -> Any:
-    return None if parameter.default is parameter.empty else parameter.default
+def option_meanings(env_class: type) -> dict[str, str]:
+    """What the docstrings of `__init__`, of the class and of those it derives from, say of its parameters."""
+    found: dict[str, str] = {}
+    for base in env_class.__mro__:
+        init = vars(base).get("__init__")
+        _, _, listed = (inspect.getdoc(init) or "").partition("Args:")
+        # `name: meaning`, which may go on in lines that are further to the right.
+        for entry in re.finditer(r"^( *)(\w+): (.*(?:\n\1 +.*)*)", listed, re.MULTILINE):
+            found.setdefault(entry[2], " ".join(entry[3].split()))
+    return found
 
 
 def _show_all(rows: list[dict[str, Any]]) -> None:
     from rich.console import Console
-    from rich.table import Column, Table
 
-    table = Table(Column("world", no_wrap=True), Column("agents", no_wrap=True), "steps", "what it is")
+    console = Console(highlight=False)
+    widest = max(len(row["name"]) for row in rows)
     for row in rows:
-        agents = ", ".join(f"{g['agents']} {g['name']}" for g in row["groups"])
-        table.add_row(row["name"], agents, str(row["max_steps"] or "no limit"), row["summary"])
-    Console().print(table)
+        _show_heading(console, row, widest)
+    console.print("\n[dim]slipstream envs NAME shows the options of one of them.[/dim]")
+
+
+def _show_heading(console: Any, row: dict[str, Any], width: int = 0) -> None:
+    """Two lines, if the terminal is wide enough: the name and who plays for how long, and what it is."""
+    from rich.markup import escape
+
+    agents = ", ".join(f"{g['agents']} {g['name']}{'s' if g['agents'] > 1 else ''}" for g in row["groups"])
+    steps = f"{row['max_steps']} steps" if row["max_steps"] else "no limit of steps"
+    who = f"{agents}; {steps}" if row["groups"] else ""
+    name = escape(row["name"])
+    padding = " " * (width - len(row["name"])) if width + len(who) + 2 <= console.width else ""
+    console.print(f"[bold]{name}[/bold]{padding}  [dim]{who}[/dim]", soft_wrap=True)
+    _show_text(console, row["summary"], "  ")
 
 
 def _show_one(row: dict[str, Any]) -> None:
     from rich.console import Console
-    from rich.table import Table
+    from rich.markup import escape
 
-    console = Console()
-    _show_all([row])
-    groups = Table("group", "agents", "observation", "action")
+    console = Console(highlight=False)
+    _show_heading(console, row)
+    widest = max(len(g["name"]) for g in row["groups"])
+    console.print()
     for g in row["groups"]:
-        groups.add_row(g["name"], str(g["agents"]), g["observation"], g["action"])
-    console.print(groups)
-    options = Table("option", "default")
+        _show_text(console, f"{g['name']:<{widest}}  sees {g['observation']}, does {g['action']}", "  ", "    ")
+    console.print()
+    if not row["options"]:
+        console.print("It has no options.")
+        return
+    console.print("options, given as [bold]--option name=value[/bold]:")
     for name, default in row["options"].items():
-        options.add_row(name, str(default))
-    console.print(options if row["options"] else "It has no options.")
+        console.print(f"  [bold]{name}[/bold] [dim]= {escape(_as_text(default))}[/dim]", soft_wrap=True)
+        _show_text(console, row["meanings"].get(name, ""), "      ")
+
+
+def _show_text(console: Any, text: str, indent: str, hanging: str | None = None) -> None:
+    from rich.markup import escape
+
+    lines = textwrap.wrap(text, console.width, initial_indent=indent, subsequent_indent=hanging or indent)
+    for line in lines:
+        console.print(escape(line), soft_wrap=True)
+
+
+def _as_text(default: Any) -> str:
+    if isinstance(default, float):
+        return repr(float(f"{default:.6g}"))
+    if isinstance(default, list | tuple):
+        return f"[{', '.join(map(_as_text, default))}]"
+    return str(default)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -28,8 +29,12 @@ class Eval:
     """Randomness of the worlds."""
     explore: bool = False
     """Sample actions instead of taking the best one."""
+    with_: Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(name="with")] = ()
+    """Somebody else plays for a group, as group=RUN or group=RUN:POLICY; may be repeated."""
     option: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
     """An option of the world other than in training, as name=value; may be repeated."""
+    saved_source: bool = False
+    """Take a world of your own as the run has kept it, not as its file is now."""
     checkpoint: str = "best"
     """Which weights: best, latest, or a checkpoint's name."""
     backend: str = "auto"
@@ -39,40 +44,46 @@ class Eval:
 
 
 def run(options: Eval) -> int:
-    from slipstream.cli.values import parse_assignments, strict_json
+    from slipstream.cli.values import parse_assignments, parse_pairs, strict_json, warn
     from slipstream.envs.registry import make
     from slipstream.runs.directory import RunDirectory
-    from slipstream.training.config import TrainConfig
+    from slipstream.training.config_json import from_json
     from slipstream.training.evaluate import evaluate
     from slipstream.training.loading import load_policies
+    from slipstream.training.play import WorldsArena
+    from slipstream.training.source import world_of
 
     episodes = EPISODES[options.in_] if options.episodes is None else options.episodes
     if episodes < 1:
         raise ValueError(f"--episodes must be at least 1, got {episodes}.")
     directory = RunDirectory.open(options.run)
-    config = TrainConfig.from_json(directory.config())
-    policies, states = load_policies(directory, options.checkpoint)
+    config = from_json(directory.config())
+    opponents = parse_pairs("--with", options.with_)
+    policies, actors = load_policies(directory, options.checkpoint, opponents)
+    world = world_of(directory, config, options.saved_source, warn)
     env_options = {**config.env_options, **parse_assignments("--option", options.option)}
-    worlds = make(config.env, episodes, options.seed, options.backend, **env_options)
-    there = None
+    worlds = make(world, episodes, options.seed, options.backend, **env_options)
+    there = chosen = None
     if options.in_ == "gymnasium":
-        from slipstream.training.in_gymnasium import evaluate_in_gymnasium, match, policy_for
+        from slipstream.training.in_gymnasium import evaluate_in_gymnasium, match
 
         chosen = match(worlds.env, env_options)
-        policy = policy_for(policies, states)
-        there = evaluate_in_gymnasium(policy, chosen, episodes, seed=options.seed, explore=options.explore)
-    here = evaluate(policies, states, worlds, explore=options.explore, seed=options.seed)
+        there = evaluate_in_gymnasium(policies, actors, chosen, episodes, seed=options.seed, explore=options.explore)
+    here = evaluate(policies, actors, WorldsArena(worlds), explore=options.explore, seed=options.seed)
     if options.json:
         result = {"run": options.run, "env": config.env, **here.to_json()}
-        print(strict_json(result | ({"gymnasium": there.to_json()} if there else {})))
+        result |= {"with": opponents} if opponents else {}
+        if there is not None and chosen is not None:
+            result["gymnasium"] = {"env": dataclasses.asdict(chosen), **there.to_json()}
+        print(strict_json(result))
     elif there is None:
-        _show(config.env, here)
+        _show(config.env, here, opponents)
     else:
-        _show_side_by_side(config.env, here, there)
+        _show_side_by_side(config.env, here, chosen, there)
     return 0
 
 
-def _show(env: str, result: Any) -> None:
+def _show(env: str, result: Any, opponents: dict[str, str]) -> None:
     from rich.console import Console
     from rich.table import Table
 
@@ -81,32 +92,32 @@ def _show(env: str, result: Any) -> None:
         table.add_row(name, *_numbers(score))
     console = Console()
     console.print(table)
+    for group, source in opponents.items():
+        console.print(f"{group} is played by {source}", highlight=False, soft_wrap=True)
     console.print(f"Episode length {result.length:.1f} +- {result.length_standard_error:.1f} steps")
     for name, value in result.report.items():
         console.print(f"{_words(name)} {value:.3f}")
 
 
-def _show_side_by_side(env: str, here: Any, there: Any) -> None:
+def _show_side_by_side(env: str, here: Any, chosen: Any, there: Any) -> None:
     from rich.console import Console
     from rich.table import Table
 
     columns = ("in", "return", "lowest", "highest", "steps", "forward speed")
-    title = f"{env} here and {there.env.id} in Gymnasium, {here.episodes} episodes each"
+    title = f"{env} here and {chosen.id} in Gymnasium, {here.episodes} episodes each"
     table = Table(*columns, title=title)
-    (score,) = here.groups.values()
-    for place, result, found, speed in (
-        ("slipstream", here, score, here.report.get("forward_speed")),
-        ("gymnasium", there, there.score, there.forward_speed),
-    ):
+    (score,), (other,) = here.groups.values(), there.groups.values()
+    for place, result, found in (("slipstream", here, score), ("gymnasium", there, other)):
         mean, error, lowest, highest = _numbers(found)
+        speed = result.report.get("forward_speed")
         shown = "" if speed is None else f"{speed:.2f} m/s"
         table.add_row(place, f"{mean} +- {error}", lowest, highest, f"{result.length:.1f}", shown)
     console = Console()
     console.print(table)
     if score.mean > 0:
-        console.print(f"In Gymnasium it gets {there.score.mean / score.mean:.1%} of its return here.")
-    if there.env.ignored:
-        console.print(f"Gymnasium has no option {', '.join(there.env.ignored)}: it was played as it is.")
+        console.print(f"In Gymnasium it gets {other.mean / score.mean:.1%} of its return here.")
+    if chosen.ignored:
+        console.print(f"Gymnasium has no option {', '.join(chosen.ignored)}: it was played as it is.")
 
 
 def _numbers(score: Any) -> tuple[str, ...]:

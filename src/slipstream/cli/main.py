@@ -13,9 +13,10 @@ COMMANDS = {
     "doctor": ("doctor:Doctor", "what this machine offers, and what to install if something is missing"),
     "envs": ("envs:Envs", "the worlds that come with Slipstream"),
     "train": ("train:Train", "train policies in a world"),
+    "sweep": ("sweep:Sweep", "train with combinations of settings, and say which is best"),
     "eval": ("evaluate:Eval", "how good the policies of a run are"),
     "plot": ("plot:Plot", "learning curves of one or more runs"),
-    "video": ("video:Video", "a film of a robot, by the policy of a run"),
+    "video": ("video:Video", "a film of an episode, by the policies of a run"),
     "check": ("check:Check", "whether a world keeps its promises"),
     "check-model": ("check_model:CheckModel", "whether a MuJoCo model is simulated faithfully, and how fast"),
     "bench": ("bench:Bench", "how fast a world runs on this machine"),
@@ -64,6 +65,15 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _run(name: str, arguments: list[str]) -> int:
+    try:
+        return _run_command(name, arguments)
+    except KeyboardInterrupt:
+        # Also while libraries are still being imported: whoever stops a command wants no traceback.
+        print(f"slipstream {name}: stopped.", file=sys.stderr)
+        return INTERRUPTED
+
+
+def _run_command(name: str, arguments: list[str]) -> int:
     import tyro
 
     module_name, _, record = COMMANDS[name][0].partition(":")
@@ -77,9 +87,6 @@ def _run(name: str, arguments: list[str]) -> int:
     except (ValueError, BackendError, RunError) as error:
         print(f"slipstream {name}: {error}", file=sys.stderr)
         return BAD_INPUT
-    except KeyboardInterrupt:
-        print(f"slipstream {name}: stopped.", file=sys.stderr)
-        return INTERRUPTED
 
 
 if __name__ == "__main__":

@@ -12,17 +12,19 @@ import tyro
 
 @dataclass(frozen=True)
 class Plot:
-    """Draw the learning curves of one or more runs: return against steps and against wall-clock time.
+    """Draw the learning curves of one or more runs: returns in training, and in evaluations where a run has them,
+    against steps and against wall-clock time.
 
-    Runs that differ only in their seed become one curve, the mean, with a band of one standard deviation.
+    Runs that differ only in their seed are drawn together: each as a thin line to where it ends, and the mean of those
+    still running with a band of one standard deviation. Other runs are labelled with what differs.
     """
 
     runs: tyro.conf.Positional[tuple[str, ...]]
-    """Directories of runs."""
+    """Directories of runs, or directories with runs in them."""
     out: str | None = None
-    """Where to write, without suffix (a PNG and an SVG); by default `curves` in the first run's directory."""
+    """Where to write, without suffix (a PNG and an SVG); by default `curves` in the first directory."""
     metric: str | None = None
-    """Which metric; by default the return of every group."""
+    """Which metric; by default the returns of every group, in training and evaluated."""
     json: bool = False
     """Print which files were written as JSON."""
 

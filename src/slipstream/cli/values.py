@@ -1,9 +1,10 @@
-"""`name=value` arguments."""
+"""`name=value` arguments, and what commands print."""
 
 from __future__ import annotations
 
 import json
 import math
+import sys
 from typing import Any
 
 
@@ -48,3 +49,7 @@ def strict_json(value: Any) -> str:
         return None if isinstance(v, float) and not math.isfinite(v) else v
 
     return json.dumps(plain(value), indent=2, allow_nan=False)
+
+
+def warn(text: str) -> None:
+    print(f"Warning: {text}", file=sys.stderr)

@@ -1,17 +1,22 @@
-"""`slipstream video`: a film of a robot."""
+"""`slipstream video`: a film of an episode."""
 
 from __future__ import annotations
 
 import json as json_module
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import tyro
 
 
 @dataclass(frozen=True)
 class Video:
-    """Play an episode with the policy of a run and film it, with MuJoCo's renderer and without a screen."""
+    """Play an episode with the policies of a run and film it, without a screen.
+
+    Robots are drawn by MuJoCo's renderer, other worlds by their own method `draw` (docs/your-first-world.md).
+    """
 
     run: tyro.conf.Positional[str]
     """Directory of the run."""
@@ -23,6 +28,8 @@ class Video:
     """Randomness of the world."""
     option: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
     """An option of the world other than in training, as name=value; may be repeated."""
+    saved_source: bool = False
+    """Take a world of your own as the run has kept it, not as its file is now."""
     checkpoint: str = "best"
     """Which weights: best, latest, or a checkpoint's name."""
     width: int = 480
@@ -34,26 +41,59 @@ class Video:
 
 
 def run(options: Video) -> int:
-    from slipstream.training.video import choose_renderer, record_episode, render, write_film
+    from slipstream.training.robot_film import choose_renderer
 
     choose_renderer()
-    from slipstream.cli.values import parse_assignments
+    from slipstream.cli.values import parse_assignments, warn
     from slipstream.envs.registry import make
     from slipstream.runs.directory import RunDirectory
-    from slipstream.training.config import TrainConfig
+    from slipstream.training.config_json import from_json
+    from slipstream.training.film import make_film, refuse_impossible, write_film
     from slipstream.training.loading import load_policies
+    from slipstream.training.source import world_of
 
     if options.width < 16 or options.height < 16:
         raise ValueError(f"A film must be at least 16 x 16 pixels, got {options.width} x {options.height}.")
+    if options.steps is not None and options.steps < 1:
+        raise ValueError(f"--steps must be at least 1, got {options.steps}.")
     directory = RunDirectory.open(options.run)
-    config = TrainConfig.from_json(directory.config())
-    policies, states = load_policies(directory, options.checkpoint)
-    env_options = {**config.env_options, **parse_assignments("--option", options.option)}
-    worlds = make(config.env, 1, options.seed, **env_options)
-    episode = record_episode(policies, states, worlds, options.steps)
+    config = from_json(directory.config())
     file = Path(options.out) if options.out else Path(options.run) / "video.gif"
-    write_film(render(worlds.env, episode, options.width, options.height), file)
-    steps = len(episode.qpos) - 1
+    env_options = {**config.env_options, **parse_assignments("--option", options.option)}
+    worlds = make(world_of(directory, config, options.saved_source, warn), 1, options.seed, **env_options)
+    refuse_impossible(worlds.env, file)
+    policies, actors = load_policies(directory, options.checkpoint)
+    progress, shown = _progress_bar()
+    with shown:
+        states = _record(policies, actors, worlds, options.steps, progress)
+        with closing(make_film(worlds.env, states, options.width, options.height)) as film:
+            write_film(film, file, lambda numbers: progress.track(numbers, description="rendering"))
+    steps = len(states) - 1
     result = {"file": str(file), "steps": steps}
     print(json_module.dumps(result) if options.json else f"Wrote {file} ({steps} steps)")
     return 0
+
+
+def _progress_bar() -> tuple[Any, AbstractContextManager]:
+    """A bar for each part of the work, and the context that shows it: on a terminal only, and gone when all is done."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True)
+    progress = Progress(console=console, transient=True, disable=not console.is_terminal)
+    return progress, progress if console.is_terminal else nullcontext()
+
+
+def _record(policies: Any, actors: Any, worlds: Any, max_steps: int | None, progress: Any) -> list[dict[str, Any]]:
+    """The states of an episode of the world."""
+    from slipstream.training.play import episode_limit, episode_states
+
+    task = progress.add_task("compiling", total=None)
+    states = []
+    for number, state in enumerate(episode_states(policies, actors, worlds, max_steps)):
+        states.append(state)
+        if number:
+            total = episode_limit(worlds, max_steps)
+            progress.update(task, description="recording", total=total, completed=number)
+    progress.update(task, description="recording", total=len(states), completed=len(states))
+    return states

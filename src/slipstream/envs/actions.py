@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -87,15 +88,26 @@ def check_action(group: Group, action: Any, lanes: int) -> jax.Array:
     return array.astype(jnp.int32)
 
 
-def sample_action(key: jax.Array, group: Group, lanes: int, mask: jax.Array | None) -> jax.Array:
+@partial(jax.jit, static_argnames=("group", "num_worlds"))
+def sample_action(
+    key: jax.Array, group: Group, num_worlds: int, first_world: jax.Array, mask: jax.Array | None
+) -> jax.Array:
+    """A random action of every agent of a group, of those that are allowed.
+
+    What an agent draws depends on the number of its world, not on how many others draw beside it.
+    """
+    agent = jnp.arange(num_worlds * group.size, dtype=jnp.uint32) + first_world * jnp.uint32(group.size)
+    keys = jax.vmap(lambda number: jax.random.fold_in(key, number))(agent)
     space = group.action
     if isinstance(space, Box):
-        lows, highs = (jnp.asarray(b, jnp.float32)[:, None] for b in random_bounds(space))
-        return jax.random.uniform(key, (space.size, lanes), minval=lows, maxval=highs)
+        lows, highs = (jnp.asarray(b, jnp.float32) for b in random_bounds(space))
+        draw = partial(jax.random.uniform, shape=(space.size,), minval=lows, maxval=highs)
+        return jax.vmap(draw, out_axes=1)(keys)
     rows, start = [], 0
-    for component, n in zip(jax.random.split(key, space.size), space.choices):
-        allowed = jnp.ones((n, lanes), bool) if mask is None else mask[start : start + n]
-        rows.append(jax.random.categorical(component, jnp.where(allowed, 0.0, -jnp.inf), axis=0))
+    for component, n in enumerate(space.choices):
+        allowed = jnp.ones((n, len(agent)), bool) if mask is None else mask[start : start + n]
+        own = jax.vmap(lambda k, c=component: jax.random.fold_in(k, c))(keys)
+        rows.append(jax.vmap(jax.random.categorical, (0, 1))(own, jnp.where(allowed, 0.0, -jnp.inf)))
         start += n
     actions = jnp.stack(rows).astype(jnp.int32)
     return actions[0] if isinstance(space, Discrete) else actions

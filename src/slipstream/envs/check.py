@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -14,8 +15,8 @@ import numpy as np
 
 from slipstream.envs.env import Env
 from slipstream.envs.frames import (
+    Finding,
     Frame,
-    Problem,
     different,
     frame_of_state,
     of_worlds,
@@ -24,6 +25,8 @@ from slipstream.envs.frames import (
     take_step,
 )
 from slipstream.envs.parity import Parity
+from slipstream.envs.registry import AnyEnv, env_class, make_env
+from slipstream.envs.watched import Watched
 from slipstream.envs.worlds import Worlds
 from slipstream.spaces import Box
 
@@ -42,7 +45,7 @@ class Result:
     """Whether a property holds."""
 
     name: str
-    problems: tuple[Problem, ...]
+    problems: tuple[Finding, ...]
     note: str = ""
 
     @property
@@ -66,20 +69,22 @@ class Subject:
 
 
 def check(
-    make_env: Callable[[], Env],
+    env: AnyEnv,
     num_worlds: int = 16,
     num_steps: int = 100,
     seed: int = 0,
     backend: str = "auto",
+    **options: Any,
 ) -> list[Result]:
     """Test a world in every way we know.
 
     Args:
-        make_env: makes the world.
+        env: the world, by its name, its class, or made already.
         num_worlds: how many copies run side by side.
         num_steps: how many steps each test takes.
         seed: of the worlds and of the random actions.
         backend: the compiled backend that is compared with the scalar one.
+        **options: of the world.
 
     Returns:
         A result for each property, in the order of `PROPERTIES`.
@@ -87,7 +92,8 @@ def check(
     for name, count in (("worlds", num_worlds), ("steps", num_steps)):
         if count < 2:
             raise ValueError(f"The number of {name} to check with must be at least 2, got {count}.")
-    subject = Subject(make_env, num_worlds, num_steps, seed, backend)
+    made_of = env if isinstance(env, Env) else env_class(env)  # a user's file is read once
+    subject = Subject(partial(make_env, made_of, **options), num_worlds, num_steps, seed, backend)
     results = []
     for name, test in PROPERTIES.items():
         results.append(_run(name, test, subject))
@@ -96,32 +102,32 @@ def check(
     return results
 
 
-def _run(name: str, test: Callable[[Subject, list[str]], Iterator[Problem]], subject: Subject) -> Result:
+def _run(name: str, test: Callable[[Subject, list[str]], Iterator[Finding]], subject: Subject) -> Result:
     notes: list[str] = []
-    problems: list[Problem] = []
+    problems: list[Finding] = []
     try:
         problems.extend(islice(test(subject, notes), MOST_PROBLEMS))
     except Exception as error:  # the rules are someone else's code: whatever they raise is a finding
-        problems.append(Problem(None, None, type(error).__name__, "no error", _first_lines(error)))
+        problems.append(Finding(None, None, type(error).__name__, "no error", _first_lines(error)))
     return Result(name, tuple(problems), "; ".join(notes))
 
 
 def _first_lines(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return " ".join(lines)[:300]
+    return " ".join(lines)[:500]
 
 
 # The properties.
 
 
-def builds(subject: Subject, notes: list[str]) -> Iterator[Problem]:
+def builds(subject: Subject, notes: list[str]) -> Iterator[Finding]:
     """The rules can be traced, and run in plain Python; what they return fits the groups."""
     for worlds in (subject.worlds(), subject.worlds(num_worlds=1, backend="scalar")):
         take_step(worlds, worlds.sample_actions())
     yield from ()
 
 
-def agrees_with_scalar(subject: Subject, notes: list[str]) -> Iterator[Problem]:
+def agrees_with_scalar(subject: Subject, notes: list[str]) -> Iterator[Finding]:
     """The compiled worlds do what plain Python does, step by step."""
     parity = Parity(subject.worlds(), subject.worlds(backend="scalar"), subject.seed)
     yield from parity.compare_start()
@@ -131,7 +137,7 @@ def agrees_with_scalar(subject: Subject, notes: list[str]) -> Iterator[Problem]:
         notes.append(f"{parity.explained} values at a discontinuity, explained by rounding")
 
 
-def is_deterministic(subject: Subject, notes: list[str]) -> Iterator[Problem]:
+def is_deterministic(subject: Subject, notes: list[str]) -> Iterator[Finding]:
     """The same seed and actions give the same bits."""
     first, second = subject.worlds(), subject.worlds()
     everyone = range(subject.num_worlds)
@@ -141,7 +147,7 @@ def is_deterministic(subject: Subject, notes: list[str]) -> Iterator[Problem]:
         yield from different(take_step(first, actions), take_step(second, actions), everyone, step)
 
 
-def is_independent(subject: Subject, notes: list[str]) -> Iterator[Problem]:
+def is_independent(subject: Subject, notes: list[str]) -> Iterator[Finding]:
     """A world's trajectory depends neither on its neighbours nor on their number, not even on broken ones."""
     worlds = subject.worlds()
     start, actions, frames = worlds.save(), [], [frame_of_state(worlds)]
@@ -160,7 +166,7 @@ def is_independent(subject: Subject, notes: list[str]) -> Iterator[Problem]:
         yield from different(frame, take_step(worlds, mixed), np.flatnonzero(kept).tolist(), step)
 
 
-def _among_fewer(subject: Subject, actions: list[Frame], frames: list[Frame]) -> Iterator[Problem]:
+def _among_fewer(subject: Subject, actions: list[Frame], frames: list[Frame]) -> Iterator[Finding]:
     fewer = subject.num_worlds // 2
     worlds = subject.worlds(fewer)
     yield from different(frames[0], frame_of_state(worlds), range(fewer), 0)
@@ -173,15 +179,15 @@ def _break_worlds(worlds: Worlds, which: np.ndarray) -> None:
     """Make every real number in the state of some worlds undefined."""
     saved = worlds.save()
     for name, array in saved.items():
-        if name.startswith("leaf/") and np.issubdtype(array.dtype, np.floating):
+        if name.startswith("state/") and np.issubdtype(array.dtype, np.floating):
             saved[name] = put_worlds(array, np.full_like(array, np.nan), which)
     worlds.restore(saved)
 
 
-def stays_finite(subject: Subject, notes: list[str]) -> Iterator[Problem]:
+def stays_finite(subject: Subject, notes: list[str]) -> Iterator[Finding]:
     """Random actions never lead to a state, an observation or a reward that is infinite or undefined."""
     worlds = subject.worlds()
-    watched = _Watched(subject.make_env())
+    watched = Watched(subject.make_env())
     plain = Worlds(watched, min(PLAIN_WORLDS, subject.num_worlds), subject.seed, "scalar")
     for step in range(1, subject.num_steps + 1):
         yield from _not_finite(take_step(worlds, worlds.sample_actions()), worlds.num_worlds, step)
@@ -192,10 +198,10 @@ def stays_finite(subject: Subject, notes: list[str]) -> Iterator[Problem]:
             for name, value in reward.items():
                 row = np.atleast_1d(np.asarray(value, np.float64))[None]
                 for p in problems_where(~np.isfinite(row), f"reward/{name}", step, "a finite number", row):
-                    yield Problem(world, step, p.field, p.expected, p.got)
+                    yield Finding(world, step, p.field, p.expected, p.got)
 
 
-def _not_finite(frame: Frame, num_worlds: int, step: int) -> Iterator[Problem]:
+def _not_finite(frame: Frame, num_worlds: int, step: int) -> Iterator[Finding]:
     """Observations that are not finite, and worlds that were reset because their state was not."""
     for name, array in frame.items():
         if name.partition("/")[0] in ("observation", "final_observation"):
@@ -205,7 +211,7 @@ def _not_finite(frame: Frame, num_worlds: int, step: int) -> Iterator[Problem]:
     yield from problems_where(broken > 0, "state", step, "finite (times it was not: 0)", broken)
 
 
-def fits_spaces(subject: Subject, notes: list[str]) -> Iterator[Problem]:
+def fits_spaces(subject: Subject, notes: list[str]) -> Iterator[Finding]:
     """Observations lie within their bounds, and at least one choice of every action is always allowed."""
     worlds = subject.worlds()
     yield from _outside(worlds, {f"observation/{n}": v for n, v in _by_group(worlds, worlds.observe()).items()}, 0)
@@ -220,7 +226,7 @@ def _by_group(worlds: Worlds, value: Any) -> dict[str, Any]:
     return {name: np.asarray(array) for name, array in value.items()}
 
 
-def _outside(worlds: Worlds, frame: Frame, step: int) -> Iterator[Problem]:
+def _outside(worlds: Worlds, frame: Frame, step: int) -> Iterator[Finding]:
     for group in worlds.groups:
         space, name = group.observation, f"observation/{group.name}"
         slack = 1e-5 * np.maximum(1.0, np.abs(frame[name]))
@@ -230,7 +236,7 @@ def _outside(worlds: Worlds, frame: Frame, step: int) -> Iterator[Problem]:
         yield from problems_where(wrong, name, step, bounds, of_worlds(frame[name], worlds.num_worlds))
 
 
-def _nothing_allowed(worlds: Worlds, frame: Frame, step: int) -> Iterator[Problem]:
+def _nothing_allowed(worlds: Worlds, frame: Frame, step: int) -> Iterator[Finding]:
     for group in worlds.groups:
         mask = frame.get(f"action_mask/{group.name}")
         if mask is None or isinstance(group.action, Box):
@@ -240,9 +246,28 @@ def _nothing_allowed(worlds: Worlds, frame: Frame, step: int) -> Iterator[Proble
         yield from problems_where(allowed == 0, f"action_mask/{group.name}", step, "a choice", allowed)
 
 
-def begins_anew(subject: Subject, notes: list[str]) -> Iterator[Problem]:
+def somebody_plays(subject: Subject, notes: list[str]) -> Iterator[Finding]:
+    """Agents are in the game at some time: those that never are have nothing to learn from."""
+    worlds = subject.worlds()
+    seen = {name: bool(np.asarray(flags).any()) for name, flags in worlds.active().items()}
+    if not seen:
+        return  # the world does not say: everybody plays all the time
+    for _ in range(subject.num_steps):
+        frame = take_step(worlds, worlds.sample_actions())
+        seen = {name: before or bool(frame[f"active/{name}"].any()) for name, before in seen.items()}
+    never = [name for name, active in seen.items() if not active]
+    so_far = f"in {subject.num_steps} steps of {subject.num_worlds} worlds"
+    if len(never) == len(seen):
+        yield Finding(
+            None, None, "active", "an agent that is in the game", f"none {so_far}: nobody would learn anything"
+        )
+    elif never:
+        notes.append(f"no agent of {', '.join(never)} was in the game {so_far}")
+
+
+def begins_anew(subject: Subject, notes: list[str]) -> Iterator[Finding]:
     """If starts are random at all, they differ from world to world and from episode to episode."""
-    watched = _Watched(subject.make_env())
+    watched = Watched(subject.make_env())
     worlds = Worlds(watched, subject.num_worlds, subject.seed, subject.backend)
     starts = []
     for _ in range(EPISODES):
@@ -254,12 +279,12 @@ def begins_anew(subject: Subject, notes: list[str]) -> Iterator[Problem]:
         return
     by_episode = np.stack(starts)
     if np.all(by_episode == by_episode[:, :1]):
-        yield Problem(None, 0, "state", "starts that differ between worlds", "all alike")
+        yield Finding(None, 0, "state", "starts that differ between worlds", "all alike")
     if np.all(by_episode == by_episode[:1]):
-        yield Problem(None, 0, "state", "starts that differ between episodes", f"{EPISODES} times the same")
+        yield Finding(None, 0, "state", "starts that differ between episodes", f"{EPISODES} times the same")
 
 
-def survives_extremes(subject: Subject, notes: list[str]) -> Iterator[Problem]:
+def survives_extremes(subject: Subject, notes: list[str]) -> Iterator[Finding]:
     """States and observations hold out against the lowest, the highest and the most erratic actions."""
     worlds = subject.worlds()
     draw = np.random.default_rng(subject.seed)
@@ -291,46 +316,14 @@ def _extreme_actions(worlds: Worlds, share: float, draw: np.random.Generator) ->
     return actions
 
 
-PROPERTIES: dict[str, Callable[[Subject, list[str]], Iterator[Problem]]] = {
+PROPERTIES: dict[str, Callable[[Subject, list[str]], Iterator[Finding]]] = {
     "builds": builds,
     "compiled and scalar agree": agrees_with_scalar,
     "deterministic": is_deterministic,
     "worlds are independent": is_independent,
     "finite": stays_finite,
     "spaces": fits_spaces,
+    "agents play": somebody_plays,
     "resets differ": begins_anew,
     "extreme actions": survives_extremes,
 }
-
-
-class _Watched(Env):
-    """A world that remembers the rewards its rules gave, and whether a reset asked for random numbers."""
-
-    def __init__(self, env: Env):
-        self._env = env
-        self.groups, self.max_steps = env.groups, env.max_steps
-        self.active, self.action_mask, self.report = env.active, env.action_mask, env.report
-        self.next_episode, self.tables = env.next_episode, env.tables
-        self.rewards: list[dict[str, Any]] = []
-        self.drew = False
-
-    def reset(self, rng: Any) -> Any:
-        watched: Any = _WatchedRng(rng, self)
-        return self._env.reset(watched)
-
-    def step(self, state: Any, action: Any, rng: Any) -> tuple[Any, Any, Any]:
-        state, reward, terminated = self._env.step(state, action, rng)
-        self.rewards.append(dict(reward) if isinstance(reward, dict) else {self.groups[0].name: reward})
-        return state, reward, terminated
-
-    def observe(self, state: Any) -> Any:
-        return self._env.observe(state)
-
-
-class _WatchedRng:
-    def __init__(self, rng: Any, watched: _Watched):
-        self._rng, self._watched = rng, watched
-
-    def __getattr__(self, name: str) -> Any:
-        self._watched.drew = True
-        return getattr(self._rng, name)

@@ -7,7 +7,7 @@ the next call's argument: evaluated, of full width, no array twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import drjit as dr
@@ -15,61 +15,72 @@ import jax
 import numpy as np
 
 from slipstream.arrays import ArrayTypes, from_jax, no_garbage_collection, to_numpy
+from slipstream.capacity import require_memory
 from slipstream.envs.actions import clip_to, random_action
-from slipstream.envs.env import Env, Group, state_leaves, with_leaves
-from slipstream.envs.store import Buffer, GroupLayout, Store
-from slipstream.envs.transition import (
-    Clock,
-    Here,
-    Outcome,
-    RulesError,
-    action_mask,
-    active_agents,
-    advance,
-    begin,
-    observe,
-)
+from slipstream.envs.clock import Clock, clock_names, clock_type
+from slipstream.envs.engine import group_layouts
+from slipstream.envs.env import Env, Group, state_leaves, with_leaves, with_step
+from slipstream.envs.rules import RulesError, numpy_in_reach, rehearse, tracing
+from slipstream.envs.store import Place, Store, places
+from slipstream.envs.transition import Here, Outcome, action_mask, advance, begin, choice, reports
 from slipstream.random import ACTION
 from slipstream.spaces import Box, Discrete
 
-CLOCK_SCALARS = ("step", "episode", "episodes", "length_sum", "broken")
-CLOCK_GROUPS = ("running_return", "return_sum", "return_square_sum", "report_sum")
-
 
 class CompiledWorlds:
-    """The compiled half of `Worlds`: holds the arrays of all worlds and steps them."""
+    """The compiled half of `Worlds`: holds the arrays of all worlds and steps them (see `Engine`)."""
 
-    def __init__(self, env: Env, types: ArrayTypes, num_worlds: int, seed: int):
-        self.env, self.types, self.num_worlds = env, types, num_worlds
-        self._template: Any = None
-        self._leaf_types: list[type] = []
+    def __init__(self, env: Env, types: ArrayTypes, num_worlds: int, seed: int, first_world: int):
+        self.env, self.types, self.num_worlds, self.first_world = env, types, num_worlds, first_world
         self._recorded: dict[tuple, Any] = {}
-        self.age = 0
-        self.seed = seed
         self._tables = env.tables(types)
-        self._reset_clock()
-        self.reset()
-        self.layouts = self._layouts()
+        self._learn_form()
+        self._rehearsed = not numpy_in_reach(env)
+        what = f"{num_worlds:,} worlds of {type(env).__name__}"
+        require_memory(self._array_sizes(), what, "take fewer worlds", types.backend)
+        self.restart(seed)
 
     # Beginning and bookkeeping.
 
     def _lanes(self, group: str | None) -> int:
         return self.num_worlds if group is None else self.num_worlds * self.env.group(group).size
 
-    def _here(self, seed: Any) -> Here:
-        return Here(self.env, self.types, seed, dr.arange(self.types.UInt, self.num_worlds))
+    def _learn_form(self) -> None:
+        """What a state consists of and what its groups need, by the example of a single world."""
+        here = Here(self.env, self.types, self.types.UInt(0), self.types.UInt(0), 1)
+        with tracing(self.env):
+            state = begin(here, self.types.Int(0))
+            self._reports = list(reports(self.env, state))
+            self.layouts = group_layouts(self.env, state)
+        self._template = with_step(state, None)
+        self.leaves = [leaf for leaf, _ in state_leaves(state)]
+        self._leaf_types = [type(array) for _, array in state_leaves(state)]
+        self._clock_types = {
+            name: clock_type(self.types, number)
+            for name, number in clock_names([g.name for g in self.env.groups], self._reports).items()
+        }
 
-    def _reset_clock(self) -> None:
-        self.clock = {name: self._opaque_zeros(self.types.Int) for name in CLOCK_SCALARS}
-        groups = [g.name for g in self.env.groups]
-        self._reports: list[str] = []
-        for kind in CLOCK_GROUPS[:3]:
-            self.clock |= {f"{kind}/{g}": self._opaque_zeros(self.types.Float) for g in groups}
+    def _array_sizes(self) -> list[int]:
+        """How many bytes the arrays have that there are while the worlds step: of the state and the clock before and
+        after it, of actions, and of what it yields. What the rules evaluate on their way is not known."""
+        state = [dr.itemsize_v(t) * self._lanes(leaf.group) for t, leaf in zip(self._leaf_types, self.leaves)]
+        clock = [dr.itemsize_v(t) * self.num_worlds for t in self._clock_types.values()]
+        actions = [4 * g.action.size * self._lanes(g.name) for g in self.env.groups]
+        return 2 * (state + clock) + actions + [place.bytes for place in places(self.layouts, self.num_worlds)]
+
+    def _here(self, seed: Any, first_world: Any) -> Here:
+        return Here(self.env, self.types, seed, first_world, self.num_worlds)
 
     def _opaque_zeros(self, array_type: type, lanes: int | None = None) -> Any:
         array = dr.zeros(array_type, self.num_worlds if lanes is None else lanes)
         dr.make_opaque(array)
         return array
+
+    def restart(self, seed: int) -> None:
+        """Begin the whole history anew. What was recorded stays: nothing that changes here is part of a trace."""
+        self.seed, self.age = seed, 0
+        self.clock = {name: self._opaque_zeros(array_type) for name, array_type in self._clock_types.items()}
+        self.reset()
 
     def reset(self) -> None:
         """Begin a new episode in every world."""
@@ -77,45 +88,33 @@ class CompiledWorlds:
         self.clock["step"] = self._opaque_zeros(self.types.Int)
         for g in self.env.groups:
             self.clock[f"running_return/{g.name}"] = self._opaque_zeros(self.types.Float)
-        state = begin(self._here(self.types.UInt(self.seed)), self.clock["episode"])
-        if self._template is None:
-            self._remember_form(state)
-        leaves = [leaf for _, _, leaf in state_leaves(state)]
-        self.leaves = self._settle(leaves, self._opaque_zeros(self.types.Int, 1))
-        dr.eval(self.leaves, self.clock)
+        here = self._here(*(dr.opaque(self.types.UInt, v) for v in (self.seed, self.first_world)))
+        with tracing(self.env):
+            state = begin(here, self.clock["episode"])
+        self._arrays = self._settle([array for _, array in state_leaves(state)], self._opaque_zeros(self.types.Int, 1))
+        dr.eval(self._arrays, self.clock)
 
-    def _remember_form(self, state: Any) -> None:
-        self._template = state
-        self.fields = [(field, group) for field, group, _ in state_leaves(state)]
-        self._leaf_types = [type(leaf) for _, _, leaf in state_leaves(state)]
-        self._reports = list(self.env.report(state))
-        self.clock |= {f"report_sum/{name}": self._opaque_zeros(self.types.Float) for name in self._reports}
+    def _state(self, arrays: list[Any], step: Any) -> Any:
+        return with_step(with_leaves(self._template, iter(arrays)), step)
 
-    def _layouts(self) -> list[GroupLayout]:
-        state = self._state(self.leaves)
-        active = active_agents(self.env, state)
-        masks = action_mask(self.env, state) or {}
-        return [
-            GroupLayout(g, active is not None and g.name in active, len(masks.get(g.name, ()))) for g in self.env.groups
-        ]
-
-    def _state(self, leaves: list[Any]) -> Any:
-        return with_leaves(self._template, iter(leaves))
-
-    def _settle(self, leaves: list[Any], zero: Any) -> list[Any]:
-        """Arrays of full width and of their field's type, each with memory of its own."""
-        settled, seen = [], set()
-        for leaf, array_type, (field, group) in zip(leaves, self._leaf_types, self.fields):
-            if dr.is_jit_v(leaf) and type(leaf) is not array_type:
+    def _settle(self, arrays: list[Any], zero: Any, seen: set[int] | None = None) -> list[Any]:
+        """Arrays of the state, of full width and of their field's type, each with memory of its own."""
+        seen = set() if seen is None else seen
+        settled = []
+        for array, array_type, leaf in zip(arrays, self._leaf_types, self.leaves):
+            if dr.is_jit_v(array) and type(array) is not array_type:
                 raise RulesError(
-                    f"State field {field!r} began as {array_type.__name__} and became {type(leaf).__name__}."
+                    f"State field {leaf.field!r} began as {array_type.__name__} and became {type(array).__name__}."
                 )
-            array = self._widen(array_type(leaf), self._lanes(group), zero, f"State field {field!r}")
-            if array.index in seen:
-                array = _distinct(array, zero)
-            seen.add(array.index)
-            settled.append(array)
+            what, lanes = f"State field {leaf.field!r}", self._lanes(leaf.group)
+            settled.append(self._own(self._widen(array_type(array), lanes, zero, what), zero, seen))
         return settled
+
+    def _own(self, array: Any, zero: Any, seen: set[int]) -> Any:
+        """The array, or another one of the same values if it was seen before: one in two places is recorded anew."""
+        array = _distinct(array, zero) if array.index in seen else array
+        seen.add(array.index)
+        return array
 
     def _widen(self, array: Any, lanes: int, zero: Any, what: str) -> Any:
         if len(array) not in (1, lanes):
@@ -129,28 +128,25 @@ class CompiledWorlds:
 
     # Stepping.
 
-    def step(self, store: Store, slot: int, actions: dict[str, jax.Array], full_final: bool) -> None:
-        """Step all worlds and write the outcome into a slot of the store.
-
-        Args:
-            store: where to write.
-            slot: which slot.
-            actions: by group, `[components, lanes]`.
-            full_final: write the final observation of every lane, not only of those whose episode ended.
-        """
-        buffers = store.named_buffers()
-        names, arrays = list(buffers), [b.array for b in buffers.values()]
-        sizes = {name: buffer.slot_size for name, buffer in buffers.items()}
+    def step(self, store: Store, slot: int, actions: Mapping[str, jax.Array], full_final: bool) -> None:
+        """Step all worlds and write the outcome into a slot of the store."""
+        buffers = store.named_buffers().values()
+        places = [buffer.place for buffer in buffers]
         given = [self._as_drjit(g, actions[g.name]) for g in self.env.groups]
 
         def write(outcome: Outcome, arrays: list[Any], slot: Any, zero: Any) -> list[Any]:
-            self._write(outcome, dict(zip(names, arrays)), sizes, slot, full_final)
+            for place, array in zip(places, arrays):
+                if place.kind.name == "final_observation" and not full_final:
+                    self._put_where_done(place, outcome, array, slot)
+                else:
+                    self._put(place, array, place.of(outcome), slot)
             return []
 
-        self._run(("store", full_final, store.slots), given, arrays, slot, write)
+        self._run(("store", full_final, store.slots), given, [b.array for b in buffers], slot, write)
+        dr.sync_thread()
 
-    def step_random(self) -> None:
-        """Step all worlds with random actions drawn inside the kernel; what a step yields is computed and let go."""
+    def step_random(self, num_steps: int) -> None:
+        """Take steps with actions drawn inside the kernel; what a step yields is computed and let go."""
 
         def collect(outcome: Outcome, arrays: list[Any], slot: Any, zero: Any) -> list[Any]:
             results, constants = [outcome.done, outcome.truncated], []
@@ -163,37 +159,54 @@ class CompiledWorlds:
             dr.eval(constants)
             return results + constants
 
-        self._run(("random",), None, [], 0, collect)
+        for _ in range(num_steps):
+            self._run(("random",), None, [], 0, collect)
+        dr.sync_thread()
 
     def _run(self, key: tuple, given: list | None, arrays: list[Any], slot: int, deliver: Callable) -> None:
         """Advance all worlds by a step that is recorded the first time it is called in this way."""
         if key not in self._recorded:
             self._recorded[key] = self._record(deliver)
-        numbers = [dr.opaque(self.types.UInt, v) for v in (self.seed, self.age & 0xFFFFFFFF, slot)]
+        numbers = [dr.opaque(self.types.UInt, v) for v in (self.seed, self.first_world, self.age & 0xFFFFFFFF, slot)]
+        if not self._rehearsed:
+            rehearse(self.env, lambda: self._trace(self._arrays, self.clock, given, numbers).clock())
+            self._rehearsed = True
         zero = dr.opaque(self.types.Int, 0)
-        arguments = (self.leaves, self.clock, given, arrays, numbers, zero)
+        arguments = (self._arrays, self.clock, given, arrays, numbers, zero)
         try:
             with no_garbage_collection():
-                self.leaves, self.clock, _ = self._recorded[key](*arguments)
+                self._arrays, self.clock, _ = self._recorded[key](*arguments)
         except RuntimeError as error:
-            # What the rules raised while they were traced says more than that a trace failed.
-            raise error.__cause__ or error from None
+            cause = error.__cause__ or error  # what was raised inside says more than that a trace failed
+            if "created before recording was started" in str(cause):
+                raise RulesError(
+                    f"The rules of {type(self.env).__name__} use an array that is no part of the state: "
+                    "return it from `Env.tables`, or make it plain numbers."
+                ) from cause
+            raise cause from cause.__cause__
         self.age += 1
 
+    def _trace(self, arrays: list[Any], clock: dict[str, Any], given: list | None, numbers: list[Any]) -> Outcome:
+        """What a step leads to, not yet computed."""
+        seed, first_world, age, _ = numbers
+        here = self._here(seed, first_world)
+        state = self._state(arrays, clock["step"])
+        action = self._draw(here, age, state) if given is None else self._split(given)
+        return advance(here, age, state, Clock.from_flat(clock), action)
+
     def _record(self, deliver: Callable) -> Callable:
-        def step(leaves, clock, given, arrays, numbers, zero):
-            seed, age, slot = numbers
-            here = self._here(seed)
-            state = self._state(leaves)
-            action = self._draw(here, age, state) if given is None else self._split(given)
-            outcome = advance(here, age, state, self._as_clock(clock), action)
-            results = deliver(outcome, arrays, slot, zero)
-            now = self._settle([leaf for _, _, leaf in state_leaves(outcome.state)], zero)
+        def step(before, clock, given, arrays, numbers, zero):
+            with tracing(self.env):
+                outcome = self._trace(before, clock, given, numbers)
+            results = deliver(outcome, arrays, numbers[-1], zero)
+            seen: set[int] = set()
+            now = self._settle([array for _, array in state_leaves(outcome.state)], zero, seen)
             # The agents' results are scheduled before the sums over them are asked for: one kernel does both.
             dr.schedule(now, arrays, results)
+            ticked = outcome.clock().flat()
             clock = {
-                name: self._widen(type(clock[name])(value), self.num_worlds, zero, name)
-                for name, value in self._from_clock(outcome.clock()).items()
+                name: self._own(self._widen(type(old)(ticked[name]), self.num_worlds, zero, name), zero, seen)
+                for name, old in clock.items()
             }
             dr.eval(now, clock, arrays, results)
             return now, clock, results
@@ -205,38 +218,21 @@ class CompiledWorlds:
         """How often the step was traced and compiled: once for each way it is called."""
         return sum(frozen.n_recordings for frozen in self._recorded.values())
 
-    def _write(self, outcome: Outcome, target: dict, slot_sizes: dict, slot: Any, full_final: bool) -> None:
-        def put(name: str, values: list[Any], lanes: int) -> None:
-            array = target[name]
-            first = dr.arange(self.types.UInt, lanes) + slot * slot_sizes[name]
-            for k, value in enumerate(values):
-                dr.scatter(array, type(array)(value), first + k * lanes, mode=dr.ReduceMode.Permute)
+    def _put(self, place: Place, array: Any, values: list[Any], slot: Any) -> None:
+        """Write the components of a place into a slot of its buffer."""
+        first = dr.arange(self.types.UInt, place.lanes) + slot * place.size
+        for k, value in enumerate(values):
+            dr.scatter(array, type(array)(value), first + k * place.lanes, mode=dr.ReduceMode.Permute)
 
-        for layout in self.layouts:
-            name, lanes = layout.group.name, self._lanes(layout.group.name)
-            put(f"observation/{name}", outcome.observation[name], lanes)
-            put(f"reward/{name}", [outcome.reward[name]], lanes)
-            put(f"terminated/{name}", [outcome.terminated[name]], slot_sizes[f"terminated/{name}"])
-            final = f"final_observation/{name}"
-            if full_final:
-                put(final, outcome.final_observation[name], lanes)
-            else:
-                self._put_where_done(layout.group, outcome, target[final], slot * slot_sizes[final], lanes)
-            if layout.has_active:
-                put(f"active/{name}", [(outcome.active or {})[name]], lanes)
-            if layout.mask_size:
-                put(f"action_mask/{name}", (outcome.action_mask or {})[name], lanes)
-        put("truncated", [outcome.truncated], self.num_worlds)
-
-    def _put_where_done(self, group: Group, outcome: Outcome, array: Any, start: Any, lanes: int) -> None:
+    def _put_where_done(self, place: Place, outcome: Outcome, array: Any, slot: Any) -> None:
         """Write final observations in a branch that packets without an ended episode jump over."""
-        done = group.spread(outcome.done)
-        first = dr.arange(self.types.UInt, lanes) + start
-        values = [self.types.Float(v) for v in outcome.final_observation[group.name]]
+        done = self.env.group(str(place.group)).spread(outcome.done)
+        first = dr.arange(self.types.UInt, place.lanes) + slot * place.size
+        values = [self.types.Float(v) for v in place.of(outcome)]
 
         def write(values, first):
             for k, value in enumerate(values):
-                dr.scatter(array, value, first + k * lanes, mode=dr.ReduceMode.Permute)
+                dr.scatter(array, value, first + k * place.lanes, mode=dr.ReduceMode.Permute)
             return first
 
         dr.if_stmt((values, first), done, write, lambda values, first: first, label="final")
@@ -265,59 +261,42 @@ class CompiledWorlds:
     # Observing and exchanging state.
 
     def observe(self, store: Store, slot: int) -> None:
-        """Write the observation of the current state (and who is active, and masks) into a slot."""
-        state = self._state(self.leaves)
-        active = active_agents(self.env, state) or {}
-        masks = action_mask(self.env, state) or {}
-        for name, features in observe(self.env, state).items():
-            self._put(store.observation[name], slot, features, self._lanes(name))
-        for name, buffer in store.active.items():
-            self._put(buffer, slot, [active[name]], self._lanes(name))
-        for name, buffer in store.action_mask.items():
-            self._put(buffer, slot, masks[name], self._lanes(name))
+        """Write what an action is chosen from now into a slot."""
+        with tracing(self.env):
+            now = choice(self.env, self._state(self._arrays, self.clock["step"]), self.clock["step"])
+        number = dr.opaque(self.types.UInt, slot)
+        for buffer in store.named_buffers().values():
+            if buffer.place.kind.chosen_from:
+                self._put(buffer.place, buffer.array, buffer.place.of(now), number)
+                dr.eval(buffer.array)
         dr.sync_thread()
 
-    def _put(self, buffer: Buffer, slot: int, values: list[Any], lanes: int) -> None:
-        lane = dr.arange(self.types.UInt, lanes) + slot * buffer.slot_size
-        for k, value in enumerate(values):
-            dr.scatter(buffer.array, type(buffer.array)(value), lane + k * lanes, mode=dr.ReduceMode.Permute)
-        dr.eval(buffer.array)
-
-    def _as_clock(self, clock: dict[str, Any]) -> Clock:
-        grouped = {
-            kind: {n.partition("/")[2]: v for n, v in clock.items() if n.startswith(kind + "/")}
-            for kind in CLOCK_GROUPS
-        }
-        return Clock(**{name: clock[name] for name in CLOCK_SCALARS}, **grouped)
-
-    def _from_clock(self, clock: Clock) -> dict[str, Any]:
-        flat = {name: getattr(clock, name) for name in CLOCK_SCALARS}
-        for kind in CLOCK_GROUPS:
-            flat |= {f"{kind}/{n}": v for n, v in getattr(clock, kind).items()}
-        return flat
+    @property
+    def clock_names(self) -> list[str]:
+        return list(self.clock)
 
     def clock_arrays(self, *names: str) -> dict[str, np.ndarray]:
         """The named counters and sums (by default all), per world."""
         dr.sync_thread()
         return {name: to_numpy(self.clock[name]) for name in names or self.clock}
 
-    def set_clock(self, arrays: dict[str, np.ndarray]) -> None:
+    def set_clock(self, arrays: Mapping[str, np.ndarray]) -> None:
         for name, values in arrays.items():
             self.clock[name] = self._take(type(self.clock[name]), values)
 
     def state_arrays(self) -> list[np.ndarray]:
         dr.sync_thread()
-        return [to_numpy(leaf) for leaf in self.leaves]
+        return [to_numpy(array) for array in self._arrays]
 
-    def set_state_arrays(self, arrays: list[np.ndarray]) -> None:
-        self.leaves = [self._take(t, values) for t, values in zip(self._leaf_types, arrays)]
+    def set_state_arrays(self, arrays: Sequence[np.ndarray]) -> None:
+        self._arrays = [self._take(t, values) for t, values in zip(self._leaf_types, arrays)]
 
     def _take(self, array_type: type, values: np.ndarray) -> Any:
         """A Dr.Jit array with memory of its own (one wrapped around NumPy's is aligned otherwise)."""
         if issubclass(array_type, self.types.Bool):
             array = self.types.Int(np.ascontiguousarray(values, np.int32)) + dr.opaque(self.types.Int, 0) != 0
         else:
-            dtype = np.float32 if dr.is_float_v(array_type) else np.int32
+            dtype = np.dtype(dr.type_v(array_type).name.lower())
             array = array_type(np.ascontiguousarray(values).astype(dtype)) + dr.opaque(array_type, 0)
         dr.eval(array)
         return array

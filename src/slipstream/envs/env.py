@@ -16,11 +16,14 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import drjit as dr
+import numpy as np
 
 from slipstream.arrays import ArrayTypes
+from slipstream.envs.drawing import Picture
 from slipstream.random import Rng
 from slipstream.spaces import Box, Space
 
@@ -60,12 +63,6 @@ class Group:
     def _number(self, unsigned: type, lanes: int) -> Any:
         lane = dr.arange(unsigned, lanes)
         return lane - lane // self.size * self.size
-
-    def lane(self, world: Any, types: ArrayTypes) -> Any:
-        """The lane of each agent, `world * size + agent`."""
-        if isinstance(world, int):
-            return dr.arange(types.UInt, self.size) + world * self.size
-        return dr.arange(types.UInt, len(world) * self.size)
 
     # From the agents to their world.
 
@@ -157,7 +154,8 @@ def _repeat(array: Any, count: int) -> Any:
     return dr.repeat(array, count)
 
 
-_remembered: dict[tuple, tuple[Any, Any]] | None = None
+_remembered: ContextVar[dict[tuple, tuple[Any, Any]] | None] = ContextVar("remembered", default=None)
+"""Of this thread alone: others may be recording worlds of their own at the same time."""
 
 
 @contextmanager
@@ -167,28 +165,28 @@ def remembering() -> Iterator[None]:
     Rules and observations often need the same reduction (who is nearest, say). Each one costs a pass over all
     agents that Dr.Jit would not merge by itself.
     """
-    global _remembered
-    _remembered = {}
+    before = _remembered.set({})
     try:
         yield
     finally:
-        _remembered = None
+        _remembered.reset(before)
 
 
 def once(operation: Any, arrays: Sequence[Any], compute: Callable[[], Any]) -> Any:
     """What `compute` returns, or what it returned before for the same operation on the same arrays."""
-    if _remembered is None:
+    remembered = _remembered.get()
+    if remembered is None:
         return compute()
 
     def key() -> tuple:
         return (operation, *((type(a), a.index) for a in arrays))
 
     before = key()
-    if before not in _remembered:
+    if before not in remembered:
         result = compute()
         # The arrays are kept too: an index stays its array's own as long as that lives.
-        _remembered[before] = _remembered[key()] = (arrays, result)
-    return _remembered[before][1]
+        remembered[before] = remembered[key()] = (arrays, result)
+    return remembered[before][1]
 
 
 def _is_constant(value: Any) -> bool:
@@ -214,6 +212,8 @@ class Env(ABC):
     """The environment of Gymnasium that is the same task, if there is one: a policy fits both."""
     gymnasium_kwargs: Mapping[str, Any] = {}
     """The arguments that make it the same."""
+    playback_step: float = 0.1
+    """How many seconds a step takes when it is shown, in a film or on a page."""
     tolerances: Mapping[str, float] = {}
     """For `slipstream check`, how far compiled worlds may be from plain ones in the fields of the state named here,
     and in the `observation`: relative to the largest number of the field, for fields whose numbers all come out of one
@@ -264,6 +264,15 @@ class Env(ABC):
         """Named quantities of the world at the end of an episode, averaged into the run's metrics."""
         return {}
 
+    def draw(self, state: Mapping[str, np.ndarray]) -> Picture | None:
+        """What one world looks like, for films (None: there is nothing to see, or a robot's model says it).
+
+        Args:
+            state: of a single world, as `Worlds.get_state` names and shapes it: a quantity of the world is `[1]` (or
+                `[components, 1]`), one of the agents `[agents]`, in the order of the groups. `step` is always there.
+        """
+        return None
+
     def bare(self, by_group: Mapping[str, Any]) -> Any:
         """With a single group its value, else all of them by name."""
         return by_group if len(self.groups) > 1 else next(iter(by_group.values()))
@@ -277,14 +286,35 @@ def describe_env(env_class: type[Env]) -> str:
     return (inspect.getdoc(env_class) or "").partition("\n")[0]
 
 
-def state_leaves(state: Any) -> Iterator[tuple[str, str | None, Any]]:
-    """The arrays of a state as (field, group or None for a quantity of the world, array), in a fixed order."""
+STEP_FIELD = "step"
+"""The field of a state that counts the steps of the episode, if a state has it. It shows the clock's counter: it is
+none of the state's own arrays, and set wherever a state is handed to the rules."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Leaf:
+    """Which array of a state: its field, its group (of a quantity of agents), its number (within a tuple)."""
+
+    field: str
+    group: str | None
+    number: int | None
+
+    @property
+    def name(self) -> str:
+        """Such as `goal`, `qpos/3` or `position/wolf`."""
+        return "/".join(str(part) for part in (self.field, self.group, self.number) if part is not None)
+
+
+def state_leaves(state: Any) -> Iterator[tuple[Leaf, Any]]:
+    """The arrays of a state in a fixed order, without the step counter."""
     for field in dataclasses.fields(state):
+        if field.name == STEP_FIELD:
+            continue
         value = getattr(state, field.name)
-        per_group = value.items() if isinstance(value, Mapping) else [(None, value)]
-        for group, part in per_group:
-            for leaf in part if isinstance(part, list | tuple) else [part]:
-                yield field.name, group, leaf
+        for group, part in value.items() if isinstance(value, Mapping) else [(None, value)]:
+            several = isinstance(part, list | tuple)
+            for number, leaf in enumerate(part if several else [part]):
+                yield Leaf(field.name, group, number if several else None), leaf
 
 
 def with_leaves(state: Any, leaves: Iterator[Any]) -> Any:
@@ -297,5 +327,11 @@ def with_leaves(state: Any, leaves: Iterator[Any]) -> Any:
             return tuple(next(leaves) for _ in value)
         return next(leaves)
 
-    fields = {f.name: rebuild(getattr(state, f.name)) for f in dataclasses.fields(state)}
-    return dataclasses.replace(state, **fields)
+    names = [f.name for f in dataclasses.fields(state) if f.name != STEP_FIELD]
+    return dataclasses.replace(state, **{name: rebuild(getattr(state, name)) for name in names})
+
+
+def with_step(state: Any, step: Any) -> Any:
+    """The state with its step counter, if it has one."""
+    has_counter = any(field.name == STEP_FIELD for field in dataclasses.fields(state))
+    return dataclasses.replace(state, **{STEP_FIELD: step}) if has_counter else state

@@ -15,7 +15,7 @@ Frame = dict[str, np.ndarray]
 
 
 @dataclass(frozen=True)
-class Problem:
+class Finding:
     """Where a world does not do what it should; a row of the table that `slipstream check` prints."""
 
     world: int | None
@@ -28,10 +28,9 @@ class Problem:
 def frame_of_state(worlds: Worlds) -> Frame:
     """The state and the counters of all worlds."""
     frame: Frame = {}
-    for (field, group), array in zip(worlds.engine.fields, worlds.engine.state_arrays()):
-        name = f"state.{field}" if group is None else f"state.{field}/{group}"
-        same = sum(key.partition("[")[0] == name for key in frame)
-        frame[f"{name}[{same}]" if same else name] = array
+    for leaf, array in zip(worlds.engine.leaves, worlds.engine.state_arrays()):
+        name = f"state.{leaf.field}" if leaf.group is None else f"state.{leaf.field}/{leaf.group}"
+        frame[name if leaf.number is None else f"{name}[{leaf.number}]"] = array
     return frame | {f"clock.{name}": array for name, array in worlds.engine.clock_arrays().items()}
 
 
@@ -64,7 +63,7 @@ def describe(value: Any) -> str:
 
 def problems_where(
     wrong: np.ndarray, name: str, step: int | None, expected: np.ndarray | str, got: np.ndarray
-) -> Iterator[Problem]:
+) -> Iterator[Finding]:
     """A problem for the first wrong value of each world.
 
     Args:
@@ -78,13 +77,13 @@ def problems_where(
         first = int(np.argmax(wrong[world]))
         should = expected if isinstance(expected, str) else describe(expected[world, first])
         label = name if wrong.shape[1] == 1 else f"{name}#{first}"
-        yield Problem(int(world), step, label, should, describe(got[world, first]))
+        yield Finding(int(world), step, label, should, describe(got[world, first]))
 
 
-def different(expected: Frame, got: Frame, which: Sequence[int], step: int | None) -> Iterator[Problem]:
+def different(expected: Frame, got: Frame, which: Sequence[int], step: int | None) -> Iterator[Finding]:
     """Where the worlds `which` of two frames (of any numbers of worlds) do not have the same bits."""
     for name in expected:
         counts = (len(f["truncated" if "truncated" in f else "clock.step"]) for f in (expected, got))
         a, b = (of_worlds(f[name], n)[list(which)] for f, n in zip((expected, got), counts))
         for problem in problems_where(~same_bits(a, b), name, step, a, b):
-            yield Problem(which[problem.world or 0], step, problem.field, problem.expected, problem.got)
+            yield Finding(which[problem.world or 0], step, problem.field, problem.expected, problem.got)

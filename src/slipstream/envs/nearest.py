@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import drjit as dr
@@ -20,7 +21,7 @@ PerAgent = Mapping[str, Any]
 UNROLL = 4
 """Candidates per turn of the loop. Every turn costs a masked copy of all that is kept."""
 
-_only: Mapping[str, Any] | None = None
+_only: ContextVar[Mapping[str, Any] | None] = ContextVar("only", default=None)
 
 
 @contextmanager
@@ -30,12 +31,11 @@ def searching_only(where: Mapping[str, Any]) -> Iterator[None]:
     The first observation of an episode is needed only where one begins; a packet of lanes in which none does
     skips the search.
     """
-    global _only
-    _only = where
+    before = _only.set(where)
     try:
         yield
     finally:
-        _only = None
+        _only.reset(before)
 
 
 def nearest(
@@ -44,6 +44,7 @@ def nearest(
     position: Sequence[PerAgent],
     k: int = 1,
     active: PerAgent | None = None,
+    torus: Sequence[float | None] | None = None,
 ) -> Nearest:
     """For each agent of `seeker`, its `k` nearest agents of the groups `among`, never itself.
 
@@ -53,14 +54,24 @@ def nearest(
         position: one per-agent quantity for each coordinate.
         k: how many to find.
         active: if given, only agents for which it is true can be found.
+        torus: if given, the size of the world along each coordinate, which goes on at the other side (None for a
+            coordinate that does not). Distances are those of the shortest way around.
     """
     if k < 1:
         raise ValueError(f"The number of nearest agents must be at least 1, got k={k}.")
+    sizes = tuple(torus) if torus is not None else (None,) * len(position)
+    if len(sizes) != len(position) or any(size is not None and not 0 < size < float("inf") for size in sizes):
+        raise ValueError(f"torus needs a positive size (or None) for each of {len(position)} axes, got {torus!r}.")
     places = [[axis[g.name] for g in among] for axis in position]
     here = [axis[seeker.name] for axis in position]
     exists = None if active is None else [active[g.name] for g in among]
     search = _search_compiled if dr.is_jit_v(here[0]) else _search_plain
-    return search(seeker, among, places, here, k, exists)
+    return search(seeker, among, places, here, k, exists, sizes)
+
+
+def shortest(difference: Any, size: float) -> Any:
+    """The shortest way that leads as far as `difference` on a circle of the given size: within -size/2 .. size/2."""
+    return difference - size * dr.round(difference * (1.0 / size))
 
 
 class Nearest:
@@ -139,7 +150,7 @@ def _own_number(seeker: Group, among: Sequence[Group]) -> int | None:
     return None
 
 
-def _search_compiled(seeker, among, places, here, k, exists) -> Nearest:
+def _search_compiled(seeker, among, places, here, k, exists, sizes) -> Nearest:
     float_type = type(here[0])
     unsigned: Any = dr.uint32_array_t(float_type)
     key_type: Any = dr.uint64_array_t(float_type)
@@ -159,8 +170,12 @@ def _search_compiled(seeker, among, places, here, k, exists) -> Nearest:
 
     def consider(j, best):
         """Let candidate j take its place among the best so far."""
-        d2 = _squared_distance([dr.gather(float_type, t, first + j) for t in tables], here)
-        d2 = dr.select(myself == j, dr.inf, d2)
+        there = [dr.gather(float_type, t, first + j) for t in tables]
+        d2 = _squared_distance(there, here, sizes)
+        hidden = myself == j
+        if exists is not None and sizes[0] is not None:
+            hidden |= there[0] == dr.inf  # on a circle, infinitely far away is nowhere
+        d2 = dr.select(hidden, dr.inf, d2)
         key = (key_type(dr.reinterpret_array(unsigned, d2)) << 32) | key_type(unsigned(j))
         kept = []
         for b in best:
@@ -177,8 +192,8 @@ def _search_compiled(seeker, among, places, here, k, exists) -> Nearest:
     best = [nothing] * k
     if looped:
         begin = dr.zeros(unsigned, len(here[0]))
-        if _only is not None:
-            begin = dr.select(_only[seeker.name], begin, looped)
+        if (only := _only.get()) is not None:
+            begin = dr.select(only[seeker.name], begin, looped)
         _, *best = dr.while_loop((begin, *best), lambda j, *best: j < looped, body, label="nearest")
     for j in range(looped, total):
         best = consider(j, best)
@@ -187,7 +202,7 @@ def _search_compiled(seeker, among, places, here, k, exists) -> Nearest:
     return Nearest(seeker, among, number, distance2)
 
 
-def _search_plain(seeker, among, places, here, k, exists) -> Nearest:
+def _search_plain(seeker, among, places, here, k, exists, sizes) -> Nearest:
     import drjit.scalar as scalar
 
     tables = [_table(among, parts) for parts in places]
@@ -197,7 +212,7 @@ def _search_plain(seeker, among, places, here, k, exists) -> Nearest:
     for agent in range(seeker.size):
         mine = [axis[agent] for axis in here]
         ranked = sorted(
-            (_squared_distance([t[j] for t in tables], mine), j)
+            (_squared_distance([t[j] for t in tables], mine, sizes), j)
             for j in range(len(tables[0]))
             if (start is None or j != start + agent) and (present is None or present[j])
         )
@@ -208,5 +223,9 @@ def _search_plain(seeker, among, places, here, k, exists) -> Nearest:
     return Nearest(seeker, among, [scalar.ArrayXu(n) for n in number], [scalar.ArrayXf64(d) for d in distance2])
 
 
-def _squared_distance(a: Sequence[Any], b: Sequence[Any]) -> Any:
-    return sum((p - q) * (p - q) for p, q in zip(a, b))
+def _squared_distance(a: Sequence[Any], b: Sequence[Any], sizes: Sequence[float | None]) -> Any:
+    total: Any = 0.0
+    for p, q, size in zip(a, b, sizes):
+        apart = p - q if size is None else shortest(p - q, size)
+        total = total + apart * apart
+    return total

@@ -16,7 +16,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from slipstream.envs.frames import Frame, Problem, frame_of_state, of_worlds, problems_where, take_step
+from slipstream.envs.frames import Finding, Frame, frame_of_state, of_worlds, problems_where, take_step
+from slipstream.envs.scalar import ScalarWorlds
 from slipstream.envs.worlds import Worlds
 from slipstream.spaces import Box
 
@@ -48,6 +49,8 @@ class Parity:
 
     def __init__(self, compiled: Worlds, plain: Worlds, seed: int = 0):
         self.compiled, self.plain = compiled, plain
+        assert isinstance(plain.engine, ScalarWorlds), "the plain worlds are those of the scalar backend"
+        self._one_by_one = plain.engine
         self.explained = 0
         """How many values rounding could account for only as a world on the edge of something."""
         self._draw = np.random.default_rng(seed)
@@ -71,7 +74,7 @@ class Parity:
                 result[name] = ABSOLUTE + relative * np.broadcast_to(together.max(axis=1, keepdims=True), values.shape)
         return result
 
-    def compare_start(self) -> Iterator[Problem]:
+    def compare_start(self) -> Iterator[Finding]:
         """Problems of the first state of an episode."""
         n = self.compiled.num_worlds
         expected, got = (_numbers(frame_of_state(w), n) for w in (self.plain, self.compiled))
@@ -79,7 +82,7 @@ class Parity:
         for name, values in expected.items():
             yield from problems_where(~_agree(values, got[name], tolerance[name]), name, 0, values, got[name])
 
-    def step(self, number: int) -> Iterator[Problem]:
+    def step(self, number: int) -> Iterator[Finding]:
         """Take one step with random actions, and yield what cannot be explained by rounding."""
         n = self.compiled.num_worlds
         actions = self.compiled.checked_actions(self.compiled.sample_actions())
@@ -104,12 +107,12 @@ class Parity:
         """What a plain world may do when its numbers are moved a little: frames of that world, `[values]`."""
         trials = []
         for _ in range(TRIALS):
-            self.plain.restore({name: self._nudge(a) if name[:4] == "leaf" else a for name, a in before.items()})
+            self.plain.restore({name: self._nudge(a) if name.startswith("state/") else a for name, a in before.items()})
             moved = dict(actions)
             for group in self.plain.groups:
                 if isinstance(group.action, Box):
                     moved[group.name] = self._nudge(actions[group.name])
-            row = {n: v.reshape(-1) for n, v in self.plain.engine.step_world(world, moved).items()}
+            row = {n: v.reshape(-1) for n, v in self._one_by_one.step_world(world, moved).items()}
             state = _numbers(frame_of_state(self.plain), self.plain.num_worlds)
             trials.append(row | {name: values[world] for name, values in state.items()})
         return trials

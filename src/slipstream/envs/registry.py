@@ -1,20 +1,25 @@
-"""Names of worlds, and how a world is made from its name.
+"""Names of worlds, and how a world is made from its name, or from its class.
 
 A name is one of `NAMES`, or `path/to/file.py:Class` for a world of the user's own.
 """
 
 from __future__ import annotations
 
+import copy
 import difflib
+import hashlib
 import importlib
 import importlib.util
 import inspect
+import os
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from slipstream.envs.env import Env
-from slipstream.envs.extras import robots_extra
+from slipstream.envs.extras import ROBOTS, robots_extra
+from slipstream.envs.options import check_options, options_of
 from slipstream.envs.worlds import Worlds
 
 NAMES = {
@@ -44,6 +49,13 @@ NAMES = {
 }
 
 
+AnyEnv = str | type[Env] | Env
+"""A world by its name, by its class, or made already."""
+
+INTERACTIVE = "<interactive>"
+"""In place of a file, in the name of a class that is in none."""
+
+
 class UnknownEnvironment(ValueError):
     """No world of that name; the message has the nearest ones."""
 
@@ -54,37 +66,80 @@ def nearest_names(name: str, known: list[str]) -> str:
     return f"did you mean {' or '.join(map(repr, near))}?" if near else f"choose from {', '.join(known)}."
 
 
-def env_class(name: str) -> type[Env]:
-    """The class behind a name."""
-    if ".py:" in name:
-        with robots_extra():
-            return _class_in_file(name)
-    if name not in NAMES:
+def env_class(env: AnyEnv) -> type[Env]:
+    """The class of a world."""
+    if isinstance(env, Env):
+        return type(env)
+    if inspect.isclass(env) and issubclass(env, Env):
+        return env
+    if not isinstance(env, str):
         raise UnknownEnvironment(
-            f"Unknown environment {name!r}: {nearest_names(name, list(NAMES))} "
+            f"A world is a name, a subclass of Env or an instance of one, not {env!r} of type {type(env).__name__}."
+        )
+    if env.startswith(f"{INTERACTIVE}:"):
+        raise UnknownEnvironment(
+            f"{env.partition(':')[2]} was defined interactively and cannot be found by name; pass the class itself."
+        )
+    if ".py:" in env:
+        with robots_extra():
+            return _class_in_file(env)
+    if env not in NAMES:
+        raise UnknownEnvironment(
+            f"Unknown environment {env!r}: {nearest_names(env, list(NAMES))} "
             "A world of your own is named path/to/file.py:Class."
         )
-    module, _, attribute = NAMES[name].partition(":")
+    module, _, attribute = NAMES[env].partition(":")
     with robots_extra():
         return getattr(importlib.import_module(module), attribute)
 
 
-def _class_in_file(name: str) -> type[Env]:
-    file, _, attribute = name.rpartition(":")
+def env_name(env: AnyEnv) -> str:
+    """The name of a world: a registered one, `path/to/file.py:Class`, or `<interactive>:Class`.
+
+    The last is for reading only: a class in a notebook or a function cannot be found again by its name.
+    """
+    if isinstance(env, str):
+        return env
+    kind = env_class(env)
+    place = f"{kind.__module__}:{kind.__qualname__}"
+    if (registered := next((name for name, known in NAMES.items() if known == place), None)) is not None:
+        return registered
+    module = sys.modules.get(kind.__module__)
+    file = getattr(module, "__file__", None)
+    if file is None or not os.path.isfile(file) or getattr(module, kind.__qualname__, None) is not kind:
+        return f"{INTERACTIVE}:{kind.__name__}"
+    relative = os.path.relpath(file)
+    return f"{file if relative.startswith('..') else relative}:{kind.__qualname__}"
+
+
+def module_in_file(file: str) -> ModuleType:
+    """The module that a Python file of the user's defines, or an error that says why there is none."""
     path = Path(file).resolve()
     if not path.is_file():
-        raise UnknownEnvironment(f"There is no file {file} (from environment {name!r}).")
-    module_name = f"slipstream_user_{path.stem}"
+        raise UnknownEnvironment(f"There is no file {file}.")
+    # Files of the same name in different folders are different modules.
+    module_name = f"slipstream_user_{path.stem}_{hashlib.sha256(bytes(path)).hexdigest()[:8]}"
     spec = importlib.util.spec_from_file_location(module_name, path)
     if spec is None or spec.loader is None:
         raise UnknownEnvironment(f"{file} is not a Python file.")
     module = importlib.util.module_from_spec(spec)
     sys.modules[module_name] = module  # dataclasses look their module up by name
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:  # it is someone else's code
+        if isinstance(error, ModuleNotFoundError) and error.name in ROBOTS:
+            raise
+        raise ValueError(f"{file} cannot be imported: {type(error).__name__}: {error}") from error
+    return module
+
+
+def _class_in_file(name: str) -> type[Env]:
+    file, _, attribute = name.rpartition(":")
+    module = module_in_file(file)
     found = {
         n: c
         for n, c in vars(module).items()
-        if inspect.isclass(c) and issubclass(c, Env) and c.__module__ == module_name
+        if inspect.isclass(c) and issubclass(c, Env) and c.__module__ == module.__name__
     }
     if attribute not in found:
         raise UnknownEnvironment(
@@ -93,46 +148,64 @@ def _class_in_file(name: str) -> type[Env]:
     return found[attribute]
 
 
-def env_options(name: str) -> dict[str, inspect.Parameter]:
+def env_options(env: AnyEnv) -> dict[str, inspect.Parameter]:
     """The options of a world: the parameters of its `__init__`.
 
     If that takes `**others`, they are the keyword-only parameters of the class it derives from.
     """
-    options: dict[str, inspect.Parameter] = {}
-    kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    for base in env_class(name).__mro__:
-        init = vars(base).get("__init__")
-        if init is None or base is object:
-            continue
-        parameters = list(inspect.signature(init).parameters.values())[1:]
-        options |= {p.name: p for p in parameters if p.kind in kinds and p.name not in options}
-        if all(p.kind is not p.VAR_KEYWORD for p in parameters):
-            break
-        kinds = (inspect.Parameter.KEYWORD_ONLY,)
-    return options
+    return options_of(env_class(env))
 
 
-def make_env(name: str, **options: Any) -> Env:
-    """One world, with its options."""
-    known = env_options(name)
+def make_env(env: AnyEnv, **options: Any) -> Env:
+    """One world, with its options.
+
+    Args:
+        env: its name, its class, or a world (of which a copy is made, so that several can be used at once).
+        **options: of the world; none for a world that is made already.
+    """
+    name = env_name(env)
+    if isinstance(env, Env):
+        if options:
+            raise ValueError(f"{name} is made already: give {', '.join(options)} where it is made.")
+        return copy.copy(env)
+    chosen = env_class(env)
+    known = options_of(chosen)
     for option in options:
         if option not in known:
             hint = nearest_names(option, list(known)) if known else "it has none."
             raise ValueError(f"Unknown option {option!r} of {name}: {hint}")
-    chosen = env_class(name)
+    check_options(name, chosen, options)
     if missing := sorted(getattr(chosen, "__abstractmethods__", ())):
         raise ValueError(f"{name} is not finished: write its {', '.join(missing)}.")
-    return chosen(**options)
+    try:
+        return chosen(**options)
+    except Exception as error:  # it may be someone else's code
+        if isinstance(error, ValueError) and type(error) is not ValueError:
+            raise  # one of ours, which says what to do
+        what = str(error) if type(error) is ValueError else f"{type(error).__name__}: {error}"
+        raise ValueError(f"{name} cannot be made: {what}") from error
 
 
-def make(name: str, num_worlds: int = 1024, seed: int = 0, backend: str = "auto", **env_options: Any) -> Worlds:
+def make(
+    env: AnyEnv,
+    num_worlds: int = 1024,
+    seed: int = 0,
+    backend: str = "auto",
+    *,
+    first_world: int = 0,
+    stagger: bool = False,
+    **env_options: Any,
+) -> Worlds:
     """Many copies of a world, stepped together.
 
     Args:
-        name: one of `slipstream envs`, or `path/to/file.py:Class`.
+        env: one of `slipstream envs`, `path/to/file.py:Class`, a subclass of `Env`, or an instance of one.
         num_worlds: how many copies.
         seed: the same seed gives the same bits.
         backend: `auto` (cuda with an NVIDIA GPU, else llvm), `llvm`, `cuda`, or `scalar` for plain Python.
+        first_world: the number of the first world, for worlds that are a part of more (see `Worlds`).
+        stagger: begin at different points of the time limit (see `Worlds`).
         **env_options: options of the world.
     """
-    return Worlds(make_env(name, **env_options), num_worlds, seed, backend)
+    world = make_env(env, **env_options)
+    return Worlds(world, num_worlds, seed, backend, first_world=first_world, stagger=stagger)

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import drjit as dr
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from slipstream.arrays import array_types
 from slipstream.envs.actions import check_action, sample_action
+from slipstream.envs.clock import is_total, staggered_steps
 from slipstream.envs.compiled import CompiledWorlds
-from slipstream.envs.env import Env, Group
+from slipstream.envs.engine import Engine
+from slipstream.envs.env import STEP_FIELD, Env, Group
+from slipstream.envs.exchange import join_fields, split_fields, with_changes
 from slipstream.envs.scalar import ScalarWorlds
-from slipstream.envs.store import Store
-from slipstream.spaces import Box, Space
+from slipstream.envs.statistics import EpisodeStatistics, EpisodeTotals
+from slipstream.envs.store import Store, check_fit
+from slipstream.spaces import Box, Space, describe
 
 
 class Step(NamedTuple):
@@ -39,25 +41,6 @@ class Step(NamedTuple):
     """`[features, lanes]`"""
 
 
-@dataclass(frozen=True)
-class EpisodeStatistics:
-    """Means over the episodes that ended."""
-
-    episodes: int
-    length: float
-    """Mean number of steps; NaN without an episode, like the means below."""
-    returns: dict[str, float]
-    """By group: the mean over episodes of the return, averaged over the agents of the group."""
-    return_std: dict[str, float]
-    report: dict[str, float]
-    """What the world itself reports at the end of an episode (`Env.report`)."""
-    broken: int
-    """How many worlds were reset because their state was not finite."""
-
-
-SUMS = ("episodes", "length_sum", "return_sum", "return_square_sum", "report_sum", "broken")
-
-
 class Worlds:
     """`num_worlds` independent copies of an `Env`.
 
@@ -65,16 +48,48 @@ class Worlds:
     returns are views of memory that the kernel wrote, and stay valid for as long as they are held.
     """
 
-    def __init__(self, env: Env, num_worlds: int = 1024, seed: int = 0, backend: str = "auto"):
+    def __init__(
+        self,
+        env: Env,
+        num_worlds: int = 1024,
+        seed: int = 0,
+        backend: str = "auto",
+        *,
+        first_world: int = 0,
+        stagger: bool = False,
+    ):
+        """Args:
+        env: the rules.
+        num_worlds: how many copies.
+        seed: the same seed gives the same bits.
+        backend: `auto`, `llvm`, `cuda`, or `scalar` for plain Python.
+        first_world: the number of the first world, for worlds that are a part of more, in several processes: all that
+            is random depends on the seed and a world's number.
+        stagger: begin as if the worlds had taken different numbers of steps already, so that their first episodes reach
+            the time limit one after the other and not all at once. (A plain `reset` begins at step 0.)
+        """
         _check_groups(env)
-        if not isinstance(num_worlds, int) or num_worlds < 1:
+        if not isinstance(num_worlds, int) or isinstance(num_worlds, bool) or num_worlds < 1:
             raise ValueError(f"num_worlds must be a positive whole number, got {num_worlds!r}.")
-        self.env, self.num_worlds, self.seed = env, num_worlds, int(seed)
+        _check_first_world(first_world, num_worlds, env)
+        if stagger and env.max_steps is None:
+            raise ValueError(f"stagger needs a time limit, and {type(env).__name__} has none (max_steps).")
+        self.env, self.num_worlds, self.seed, self.first_world = env, num_worlds, _whole_seed(seed), first_world
         self.types = array_types(backend)
         self.backend = self.types.backend
         engine = CompiledWorlds if self.types.compiled else ScalarWorlds
-        self.engine: Any = engine(env, self.types, num_worlds, self.seed & 0xFFFFFFFF)
+        self.engine: Engine = engine(env, self.types, num_worlds, self.seed & 0xFFFFFFFF, first_world)
+        self.stagger = stagger
+        self._begin_history()
+
+    def _begin_history(self) -> None:
         self._samples = 0
+        if self.stagger and self.env.max_steps is not None:
+            self.engine.set_clock({STEP_FIELD: staggered_steps(self.first_world, self.num_worlds, self.env.max_steps)})
+
+    def __repr__(self) -> str:
+        groups = (f"{g.size} {g.name} ({describe(g.observation)} -> {describe(g.action)})" for g in self.groups)
+        return f"<{self.num_worlds} worlds of {type(self.env).__name__} on {self.backend}: {', '.join(groups)}>"
 
     # What agents see and do.
 
@@ -108,10 +123,12 @@ class Worlds:
 
         With a seed, the whole history starts anew: the same seed gives the same bits again.
         """
-        if seed is not None:
-            self.__init__(self.env, self.num_worlds, seed, self.backend)
-        else:
+        if seed is None:
             self.engine.reset()
+        else:
+            self.seed = _whole_seed(seed)
+            self.engine.restart(self.seed & 0xFFFFFFFF)
+            self._begin_history()
         return self.observe()
 
     def observe(self) -> Any:
@@ -124,17 +141,15 @@ class Worlds:
 
     def action_mask(self) -> Any:
         """Which choices are allowed now, by group, `[choices, lanes]`; empty if the world does not say."""
-        if isinstance(self.engine, CompiledWorlds) and not any(x.mask_size for x in self.engine.layouts):
+        if not any(layout.mask_size for layout in self.engine.layouts):
             return {}  # spares every call of `sample_actions` an observation
         return self._choice_inputs("action_mask")
 
     def _choice_inputs(self, kind: str) -> dict[str, jax.Array]:
-        if isinstance(self.engine, ScalarWorlds):
-            rows = self.engine.observe()
-            return {n.partition("/")[2]: jnp.asarray(v) for n, v in rows.items() if n.startswith(kind + "/")}
         store = self.new_store(1)
         self.engine.observe(store, 0)
-        return {name: buffer.only_slot for name, buffer in getattr(store, kind).items()}
+        buffers = [b for b in store.named_buffers().values() if b.place.kind.name == kind]
+        return {str(b.place.group): b.only_slot for b in buffers}
 
     def step(self, actions: Any) -> Step:
         """Step every world once; worlds whose episode ends begin a new one in the same step.
@@ -147,46 +162,43 @@ class Worlds:
     def step_rows(self, actions: Any) -> dict[str, jax.Array]:
         """What `step` does, with everything it yields named and shaped like one slot of a `Store`."""
         checked = self.checked_actions(actions)
-        if isinstance(self.engine, ScalarWorlds):
-            rows = self.engine.step({name: np.asarray(a) for name, a in checked.items()})
-            return {name: jnp.asarray(value) for name, value in rows.items()}
+        # New memory every time: what a step has returned, and JAX may still compute with, is never written again.
         store = self.new_store(1)
         self.engine.step(store, 0, checked, full_final=True)
-        dr.sync_thread()
         return {name: buffer.only_slot for name, buffer in store.named_buffers().items()}
 
     def _as_step(self, rows: dict[str, jax.Array]) -> Step:
         def each(kind: str) -> Any:
             return self.env.bare({g.name: rows[f"{kind}/{g.name}"] for g in self.groups})
 
-        def lanes_of(g: Group, flags: jax.Array) -> jax.Array:
-            return flags if flags.shape[-1] == self.lanes(g.name) else jnp.repeat(flags, g.size)
-
-        terminated = {g.name: lanes_of(g, rows[f"terminated/{g.name}"]) for g in self.groups}
-        truncated = {g.name: lanes_of(g, rows["truncated"]) for g in self.groups}
+        truncated = rows["truncated"]
+        by_group = {g.name: truncated if g.size == 1 else jnp.repeat(truncated, g.size) for g in self.groups}
         return Step(
             each("observation"),
             each("reward"),
-            self.env.bare(terminated),
-            self.env.bare(truncated),
+            each("terminated"),
+            self.env.bare(by_group),
             each("final_observation"),
         )
 
-    def at_start(self) -> np.ndarray:
-        """Which worlds are at the beginning of an episode: after a step, those whose episode ended in it."""
-        return self.engine.clock_arrays("step")["step"] == 0
-
     def new_store(self, slots: int) -> Store:
-        """A store that `step_into` can write (compiled backends only)."""
+        """A store that `observe_into` and `step_into` can write."""
         return Store(self.types, self.engine.layouts, self.num_worlds, slots)
 
-    def step_into(self, store: Store, slot: int, actions: dict[str, jax.Array]) -> None:
+    def store_bytes(self, slots: int) -> int:
+        """How much memory `new_store` would take."""
+        return Store.bytes_needed(self.engine.layouts, self.num_worlds, slots)
+
+    def observe_into(self, store: Store, slot: int) -> None:
+        """Write what an action is chosen from now into a slot: observations, who is active, masks."""
+        self.engine.observe(store, slot)
+
+    def step_into(self, store: Store, slot: int, actions: Mapping[str, jax.Array]) -> None:
         """Step every world and write the outcome into a slot, without any check of the actions.
 
         Returns when the kernel has finished, so that JAX may read the slot.
         """
         self.engine.step(store, slot, actions, full_final=False)
-        dr.sync_thread()
 
     def rollout_random(self, num_steps: int) -> None:
         """Take steps with random actions drawn inside the kernel: for measuring the simulator alone.
@@ -196,13 +208,7 @@ class Worlds:
         """
         if num_steps < 1:
             raise ValueError(f"num_steps must be at least 1, got {num_steps}.")
-        if isinstance(self.engine, ScalarWorlds):
-            for _ in range(num_steps):
-                self.step(self.sample_actions())
-            return
-        for _ in range(num_steps):
-            self.engine.step_random()
-        dr.sync_thread()
+        self.engine.step_random(num_steps)
 
     def sample_actions(self) -> Any:
         """Random actions for every agent, by group, that respect the action masks."""
@@ -210,8 +216,9 @@ class Worlds:
         self._samples += 1
         masks = self.action_mask()
         keys = jax.random.split(key, len(self.groups))
+        first = jnp.uint32(self.first_world)
         sampled = {
-            g.name: sample_action(k, g, self.lanes(g.name), masks.get(g.name)) for k, g in zip(keys, self.groups)
+            g.name: sample_action(k, g, self.num_worlds, first, masks.get(g.name)) for k, g in zip(keys, self.groups)
         }
         return self.env.bare(sampled)
 
@@ -220,12 +227,7 @@ class Worlds:
     @property
     def state_fields(self) -> list[str]:
         """The names that `get_state` returns and `set_state` takes."""
-        names = list(dict.fromkeys(field for field, _ in self.engine.fields))
-        return names if "step" in names else [*names, "step"]
-
-    @property
-    def _agent_fields(self) -> set[str]:
-        return {field for field, group in self.engine.fields if group is not None}
+        return [*dict.fromkeys(leaf.field for leaf in self.engine.leaves), STEP_FIELD]
 
     def get_state(self) -> dict[str, np.ndarray]:
         """The state as named NumPy arrays, lanes last.
@@ -233,93 +235,57 @@ class Worlds:
         A quantity of the world is `[worlds]` (or `[components, worlds]`); one of the agents `[worlds * agents]`, the
         agents of a world in the order of the groups. `step` counts the steps of the episode.
         """
-        parts: dict[str, list[tuple[str | None, np.ndarray]]] = {}
-        for (field, group), array in zip(self.engine.fields, self.engine.state_arrays()):
-            parts.setdefault(field, []).append((group, array))
-        state = {field: self._join(arrays) for field, arrays in parts.items()}
-        state["step"] = self.engine.clock_arrays()["step"]
-        return state
-
-    def _join(self, parts: list[tuple[str | None, np.ndarray]]) -> np.ndarray:
-        if parts[0][0] is None:
-            return parts[0][1] if len(parts) == 1 else np.stack([a for _, a in parts])
-        blocks = [array.reshape(self.num_worlds, -1) for _, array in parts]
-        return np.concatenate(blocks, axis=1).reshape(-1)
+        state = join_fields(self.engine.leaves, self.engine.state_arrays(), self.num_worlds)
+        return state | self.engine.clock_arrays(STEP_FIELD)
 
     def set_state(self, **fields: Any) -> None:
         """Put worlds into a state: arrays named and shaped as `get_state` returns them (others stay as they are).
 
         A quantity of the agents may also be given as `[worlds, agents]`.
         """
-        current = self.get_state()
-        for name, value in fields.items():
-            if name not in current:
-                raise ValueError(f"Unknown state field {name!r}; the fields are {', '.join(self.state_fields)}.")
-            given = np.asarray(value)
-            shapes = [current[name].shape]
-            if name in self._agent_fields:
-                shapes.append((self.num_worlds, current[name].size // self.num_worlds))
-            if given.shape not in shapes:
-                raise ValueError(
-                    f"State field {name!r} must have shape {list(current[name].shape)}, got {list(given.shape)}."
-                )
-            current[name] = given.reshape(current[name].shape).astype(current[name].dtype)
-        position: dict[str, int] = {}
-        leaves = []
-        for field, group in self.engine.fields:
-            start = position.get(field, 0)
-            leaf, position[field] = self._part(current[field], field, group, start)
-            leaves.append(leaf)
-        self.engine.set_state_arrays(leaves)
-        self.engine.set_clock({"step": current["step"]})
-
-    def _part(self, array: np.ndarray, field: str, group: str | None, start: int) -> tuple[np.ndarray, int]:
-        """One leaf of a joined field, and where the next one starts."""
-        if group is None:
-            return (array if array.ndim == 1 else array[start]), start + 1
-        size = self.env.group(group).size
-        return array.reshape(self.num_worlds, -1)[:, start : start + size].reshape(-1), start + size
+        state = with_changes(self.get_state(), fields, self.engine.leaves, self.num_worlds)
+        self.engine.set_clock({STEP_FIELD: state.pop(STEP_FIELD)})
+        sizes = {g.name: g.size for g in self.groups}
+        self.engine.set_state_arrays(split_fields(self.engine.leaves, state, self.num_worlds, sizes))
 
     def save(self) -> dict[str, np.ndarray]:
-        """Everything that decides how the worlds go on, as named arrays."""
-        leaves = {f"leaf/{i}": array for i, array in enumerate(self.engine.state_arrays())}
+        """Everything that decides how the worlds go on, as named arrays.
+
+        The arrays of the state are named by their field, group and number (`state/qpos/3`, `state/position/wolf`),
+        the counters and sums `clock/...`.
+        """
+        state = {f"state/{leaf.name}": a for leaf, a in zip(self.engine.leaves, self.engine.state_arrays())}
         clock = {f"clock/{name}": array for name, array in self.engine.clock_arrays().items()}
-        return {**leaves, **clock, "age": np.array([self.engine.age, self._samples], np.int64)}
+        ages = {"age": self.engine.age, "samples": self._samples}
+        return state | clock | {name: np.array([value], np.int64) for name, value in ages.items()}
 
     def restore(self, saved: Mapping[str, np.ndarray]) -> None:
-        """Go on exactly where `save` was called."""
-        self.engine.set_state_arrays([saved[f"leaf/{i}"] for i in range(len(self.engine.fields))])
-        self.engine.set_clock({n.partition("/")[2]: v for n, v in saved.items() if n.startswith("clock/")})
-        self.engine.age, self._samples = (int(v) for v in saved["age"])
+        """Go on exactly where `save` was called (in worlds of the same kind, number and options)."""
+        check_fit(saved, {name: array.shape for name, array in self.save().items()}, "state of the worlds")
+        self.engine.set_state_arrays([saved[f"state/{leaf.name}"] for leaf in self.engine.leaves])
+        self.engine.set_clock({n.removeprefix("clock/"): v for n, v in saved.items() if n.startswith("clock/")})
+        self.engine.age, self._samples = int(saved["age"][0]), int(saved["samples"][0])
 
     # Statistics.
 
+    def episode_totals(self) -> EpisodeTotals:
+        """Sums over the episodes that have ended since the worlds were made (or got a new seed).
+
+        Reading them changes nothing: `worlds.episode_totals().since(earlier)` tells how the episodes went that ended
+        after `earlier` was read.
+        """
+        totals = [name for name in self.engine.clock_names if is_total(name)]
+        return EpisodeTotals.of(self.engine.clock_arrays(*totals))
+
+    def report_sums(self) -> dict[str, np.ndarray]:
+        """What each world has reported (`Env.report`), summed up over its episodes that have ended: `[worlds]` each."""
+        names = [name for name in self.engine.clock_names if name.startswith("report_sum/")]
+        return {n.partition("/")[2]: sums for n, sums in self.engine.clock_arrays(*names).items()} if names else {}
+
     @property
     def episode_statistics(self) -> EpisodeStatistics:
-        """Of the episodes that ended since the worlds were made, or since `take_statistics`."""
-        sums = {n: float(v.astype(np.float64).sum()) for n, v in self.engine.clock_arrays().items()}
-        count = sums["episodes"]
-
-        def mean(name: str) -> float:
-            return sums[name] / count if count else float("nan")
-
-        returns = {g.name: mean(f"return_sum/{g.name}") for g in self.groups}
-        squares = {g.name: mean(f"return_square_sum/{g.name}") for g in self.groups}
-        return EpisodeStatistics(
-            episodes=int(count),
-            length=mean("length_sum"),
-            returns=returns,
-            return_std={n: float(np.sqrt(max(squares[n] - r * r, 0.0))) for n, r in returns.items()},
-            report={n.partition("/")[2]: mean(n) for n in sums if n.startswith("report_sum/")},
-            broken=int(sums["broken"]),
-        )
-
-    def take_statistics(self) -> EpisodeStatistics:
-        """The statistics so far; they then begin anew."""
-        statistics = self.episode_statistics
-        arrays = self.engine.clock_arrays()
-        self.engine.set_clock({n: np.zeros_like(v) for n, v in arrays.items() if n.partition("/")[0] in SUMS})
-        return statistics
+        """Of the episodes that have ended since the worlds were made (or got a new seed)."""
+        return self.episode_totals().since(None)
 
     # Checking what comes in.
 
@@ -343,3 +309,20 @@ def _check_groups(env: Env) -> None:
         raise ValueError(f"Group names must differ, got {names}.")
     if env.max_steps is not None and env.max_steps < 1:
         raise ValueError(f"max_steps must be positive or None, got {env.max_steps}.")
+
+
+def _whole_seed(seed: Any) -> int:
+    if not isinstance(seed, int | np.integer) or isinstance(seed, bool):
+        raise ValueError(f"The seed must be a whole number, got {seed!r}.")
+    return int(seed)
+
+
+def _check_first_world(first_world: int, num_worlds: int, env: Env) -> None:
+    if not isinstance(first_world, int) or isinstance(first_world, bool) or first_world < 0:
+        raise ValueError(f"first_world must be 0 or a positive whole number, got {first_world!r}.")
+    last = (first_world + num_worlds) * max(g.size for g in env.groups)
+    if last > 2**32:
+        raise ValueError(
+            f"World {first_world + num_worlds - 1} has agents beyond the number 2^32, from which on random numbers "
+            "would repeat: take fewer worlds, or a lower first_world."
+        )

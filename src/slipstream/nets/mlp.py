@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-
-ActivationName = Literal["tanh", "relu", "swish", "elu"]
 
 ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
     "tanh": jnp.tanh,
@@ -45,7 +42,7 @@ class MLP(eqx.Module):
         inputs: int,
         hidden: tuple[int, ...],
         outputs: int,
-        activation: ActivationName,
+        activation: str,
         output_scale: float,
         *,
         key: jax.Array,

@@ -2,46 +2,78 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+LIMIT = 10.0
+"""Normalised features are cut off here."""
+
 
 class Normalizer(eqx.Module):
-    """What has been seen of each feature so far, merged batch by batch (Chan et al. 1979)."""
+    """What has been seen of each feature so far, merged batch by batch (Chan et al. 1979).
+
+    A feature that nearly always has the same value (heights ahead while the ground is level, a contact that is rare)
+    has hardly any variance; divided by it, the first values that differ would be enormous. So the scale of a feature
+    is its deviation over the samples that differ from its usual value: for a feature that always varies that is the
+    standard deviation, and one that has never varied is not scaled at all.
+    """
 
     count: jax.Array
     mean: jax.Array
     """`[features]`"""
     variance: jax.Array
     """`[features]`"""
+    usual: jax.Array
+    """The first value seen of each feature, `[features]`."""
+    varied: jax.Array
+    """How many samples had another value, `[features]`."""
 
     @staticmethod
     def create(features: int) -> Normalizer:
-        return Normalizer(jnp.zeros(()), jnp.zeros(features), jnp.ones(features))
+        zeros = jnp.zeros(features)
+        return Normalizer(jnp.zeros(()), zeros, jnp.ones(features), zeros, zeros)
 
     def __call__(self, x: jax.Array) -> jax.Array:
-        """Normalise `[features, lanes]` and clip to ten standard deviations."""
-        scaled = (x - self.mean[:, None]) * jax.lax.rsqrt(self.variance[:, None] + 1e-8)
-        return jnp.clip(scaled, -10.0, 10.0)
+        """Normalise `[features, lanes]` and clip."""
+        share = self.varied / jnp.maximum(self.count, 1.0)
+        precision = jnp.where(share > 0, jax.lax.rsqrt(self.variance / jnp.maximum(share, 1e-30) + 1e-8), 1.0)
+        scaled = (x - self.mean[:, None]) * precision[:, None]
+        return jnp.clip(scaled, -LIMIT, LIMIT)
 
-    def merge(self, x: jax.Array, weight: jax.Array) -> Normalizer:
+    def merge(self, x: jax.Array, weight: jax.Array, average: Callable[[Any], Any] = lambda sums: sums) -> Normalizer:
         """The statistics with a batch added.
 
         Args:
             x: `[batch, features, lanes]`.
             weight: `[batch, lanes]`, 1 for what counts and 0 for what does not.
+            average: over the processes that train together.
         """
-        n = weight.sum()
-        share = weight[:, None, :] / jnp.maximum(n, 1.0)
-        mean = (x * share).sum(axis=(0, 2))
-        variance = (jnp.square(x - mean[None, :, None]) * share).sum(axis=(0, 2))
-        total = jnp.maximum(self.count + n, 1.0)
+        weight = weight[:, None, :]
+        # What counts first in the first batch becomes the usual value.
+        first = jnp.argmax(weight.reshape(-1) > 0)
+        usual = jnp.where(self.count > 0, self.usual, average(x[first // x.shape[-1], :, first % x.shape[-1]]))
+        n, total, varied = average(
+            (
+                weight.sum(),
+                (x * weight).sum(axis=(0, 2)),
+                ((x != usual[:, None]) * weight).sum(axis=(0, 2)),
+            )
+        )
+        mean = total / jnp.maximum(n, 1e-9)
+        squares = average((jnp.square(x - mean[:, None]) * weight).sum(axis=(0, 2)))
+        variance = squares / jnp.maximum(n, 1e-9)
+        both = jnp.maximum(self.count + n, 1e-9)
         delta = mean - self.mean
-        mixed = (self.variance * self.count + variance * n + delta**2 * self.count * n / total) / total
+        mixed = (self.variance * self.count + variance * n + delta**2 * self.count * n / both) / both
         seen = n > 0
         return Normalizer(
             self.count + n,
-            jnp.where(seen, self.mean + delta * n / total, self.mean),
+            jnp.where(seen, self.mean + delta * n / both, self.mean),
             jnp.where(seen, mixed, self.variance),
+            jnp.where(seen, usual, self.usual),
+            self.varied + varied,
         )

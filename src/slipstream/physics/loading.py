@@ -13,6 +13,7 @@ from typing import Any
 import mujoco
 import numpy as np
 
+from slipstream.physics.finite import refuse_non_finite_model, refuse_non_finite_text
 from slipstream.physics.model import (
     Actuator,
     Body,
@@ -41,15 +42,20 @@ JOINT_KINDS: tuple[JointKind, ...] = ("free", "ball", "slide", "hinge")
 def read_mujoco(source: Any) -> mujoco.MjModel:
     """An MjModel from one, from a path to an MJCF or URDF file, or from a string of XML."""
     if isinstance(source, mujoco.MjModel):
+        refuse_non_finite_model(source, "the model")
         return source
     text = str(source)
     is_text = text.lstrip().startswith("<")
     if not is_text and not Path(text).is_file():
         raise ModelError(f"There is no model file {text!r} (and a string of XML starts with '<').")
+    what = "the XML" if is_text else text
+    refuse_non_finite_text(text if is_text else None, None if is_text else Path(text))
     try:
-        return mujoco.MjModel.from_xml_string(text) if is_text else mujoco.MjModel.from_xml_path(text)
+        model = mujoco.MjModel.from_xml_string(text) if is_text else mujoco.MjModel.from_xml_path(text)
     except ValueError as error:
-        raise ModelError(f"MuJoCo cannot read {'the XML' if is_text else text}: {error}") from error
+        raise ModelError(f"MuJoCo cannot read {what}: {error}") from error
+    refuse_non_finite_model(model, what)
+    return model
 
 
 def load(

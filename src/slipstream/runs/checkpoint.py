@@ -1,84 +1,112 @@
-"""Checkpoints: named arrays in a safetensors file, with a manifest that says what they should be.
+"""Checkpoints: named arrays in parts that can be read apart, with a manifest that says what they should be.
 
-A checkpoint is a directory `step-000000000000` with `arrays.safetensors` and `manifest.json` (step, checksum, and
-whatever small facts belong to it). It appears under its name only when it is complete. No pickles anywhere.
+A checkpoint is a directory `step-000000000000` with one safetensors file for each part (`actor`, `learner`, `worlds`,
+`replay`, or whatever a trainer has) and `manifest.json`. It appears under its name only when it is complete, and what
+is in it never changes; only its replay is taken away when a newer one has another. No pickles anywhere.
+
+This module writes them; how they are read is in `reading`, and can be imported from here.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
+import re
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load as parse_arrays
-from safetensors.numpy import save as serialize_arrays
+from numpy.typing import ArrayLike
 
-from slipstream.runs.directory import RunDirectory, RunError, write_atomically
+from slipstream.runs.array_file import Streamed, write_arrays
+from slipstream.runs.directory import RunDirectory, RunError
+from slipstream.runs.reading import (
+    MANIFEST,
+    REPLAY,
+    Checkpoint,
+    best_of,
+    best_score,
+    checkpoint_names,
+    load_checkpoint,
+    newest,
+    part_file,
+    read_newest,
+    step_name,
+    survey,
+)
+from slipstream.runs.sealed import seal
 
-ARRAYS, MANIFEST, BEST = "arrays.safetensors", "manifest.json", "best.json"
+__all__ = [
+    "Checkpoint",
+    "Streamed",
+    "best_score",
+    "checkpoint_names",
+    "load_checkpoint",
+    "newest",
+    "read_newest",
+    "save_checkpoint",
+]
 
+PART = re.compile("[a-z_]+")
 
-@dataclass(frozen=True)
-class Checkpoint:
-    name: str
-    step: int
-    arrays: dict[str, np.ndarray]
-    facts: dict[str, Any]
+REPLACED = "-replaced"
+"""Added to the name of a checkpoint while another one of the same step takes its place."""
+
+DAMAGED = "damaged-"
+"""Before the name of a checkpoint with an unreadable manifest that was set aside when a newer one was written."""
 
 
 def save_checkpoint(
     run: RunDirectory,
     step: int,
-    arrays: Mapping[str, np.ndarray],
+    parts: Mapping[str, Mapping[str, ArrayLike | Streamed]],
     facts: Mapping[str, Any],
     keep: int,
     score: float | None = None,
 ) -> Path:
-    """Write a checkpoint, remember it if it is the best so far, and drop old ones.
+    """Write a checkpoint, and drop old ones.
+
+    A crash at any moment leaves the earlier checkpoints or this one, whole, and one of them with its replay.
 
     Args:
-        run: where to.
-        step: environment steps so far.
-        arrays: what to keep.
+        run: where to; this process has claimed it.
+        step: environment steps so far. A checkpoint of the same step is replaced.
+        parts: the arrays of each part.
         facts: small things that JSON can hold.
-        keep: how many of the newest to keep (the best is kept beside them).
-        score: what "best" means; None never is.
+        keep: how many of the newest to keep. The best one, and the newest that has a replay, are kept beside them.
+        score: what "best" means; None, or what is not finite, never is.
     """
-    name = f"step-{step:012d}"
-    target = run.checkpoints / name
-    temporary = run.checkpoints / f".{name}.{os.getpid()}"
+    for part in parts:
+        if not PART.fullmatch(part):
+            raise ValueError(f"A part of a checkpoint is named by small letters and underscores, not {part!r}.")
+    target = run.checkpoints / step_name(step)
+    temporary = target.with_name(f".{target.name}.{os.getpid()}")
     try:
-        # Remains of a process that was killed while it wrote.
-        for stale in run.checkpoints.glob(".step-*"):
-            shutil.rmtree(stale)
+        earlier = _tidy(run)
         temporary.mkdir()
-        data = serialize_arrays({k: np.asarray(v, order="C") for k, v in arrays.items()})
-        _write_synced(temporary / ARRAYS, data)
+        seen = {part: vars(write_arrays(part_file(temporary, part), arrays)) for part, arrays in parts.items()}
         manifest = {
-            "number": 1 + max((_number(run, n) or 0 for n in checkpoint_names(run)), default=0),
+            "number": 1 + max((c.number for c in earlier), default=0),
             "step": step,
-            "sha256": hashlib.sha256(data).hexdigest(),
-            "score": score,
-            "facts": facts,
+            "score": float(score) if score is not None and np.isfinite(score) else None,
+            "parts": seen,
+            "facts": dict(facts),
         }
-        _write_synced(temporary / MANIFEST, json.dumps(manifest, indent=2).encode())
-        _remove(target)
-        temporary.rename(target)
-    except OSError as error:
+        _write_synced(temporary / MANIFEST, seal(manifest))
+        _sync_folder(temporary)
+        _put_in_place(temporary, target)
+    except Exception as error:
         shutil.rmtree(temporary, ignore_errors=True)
-        raise RunError(
-            f"Could not write checkpoint {target}: {error.strerror}. Earlier checkpoints are untouched."
-        ) from error
-    if score is not None and np.isfinite(score) and score > best_score(run):
-        write_atomically(run.checkpoints / BEST, json.dumps({"name": name, "score": score}) + "\n")
-    _drop_old(run, keep)
+        if isinstance(error, OSError):
+            raise RunError(
+                f"Could not write checkpoint {target}: {error.strerror}. Earlier checkpoints are untouched."
+            ) from error
+        raise
+    try:
+        _drop_old(run, keep)
+    except OSError as error:
+        raise RunError(f"Could not drop old checkpoints of {run.path}: {error.strerror}.") from error
     return target
 
 
@@ -89,81 +117,62 @@ def _write_synced(path: Path, data: bytes) -> None:
         os.fsync(file.fileno())
 
 
+def _sync_folder(folder: Path) -> None:
+    """What has a name in the folder now has it after a power cut, too."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _tidy(run: RunDirectory) -> list[Checkpoint]:
+    """Mend what a process that was killed has left, and return the checkpoints there are."""
+    for stale in run.checkpoints.glob(".step-*"):
+        shutil.rmtree(stale)
+    _settle_replaced(run)
+    return survey(run)[0]
+
+
+def _put_in_place(temporary: Path, target: Path) -> None:
+    """Give a complete checkpoint its name; one that has it stays readable under another until then."""
+    if target.exists():
+        target.rename(target.with_name(target.name + REPLACED))
+    temporary.rename(target)
+    _sync_folder(target.parent)
+
+
+def _settle_replaced(run: RunDirectory) -> None:
+    """Drop checkpoints that have been replaced; one whose successor did not come gets its name back."""
+    for old in run.checkpoints.glob(f"step-*{REPLACED}"):
+        target = old.with_name(old.name.removesuffix(REPLACED))
+        if target.exists():
+            _remove(old)
+        else:
+            old.rename(target)
+
+
 def _remove(folder: Path) -> None:
     """Take a checkpoint away as a whole: a process killed meanwhile leaves no half of it under its name."""
-    if folder.exists():
-        hidden = folder.with_name(f".{folder.name}.{os.getpid()}.old")
-        folder.rename(hidden)
-        shutil.rmtree(hidden)
-
-
-def _best(run: RunDirectory) -> dict[str, Any] | None:
-    file = run.checkpoints / BEST
-    if not file.exists():
-        return None
-    try:
-        best = json.loads(file.read_text())
-        return {"name": str(best["name"]), "score": float(best["score"])}
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise RunError(f"{file} is damaged: {error}. Remove it to go on without knowing the best.") from error
-
-
-def best_score(run: RunDirectory) -> float:
-    """Of the best checkpoint so far; minus infinity if there is none."""
-    best = _best(run)
-    return -float("inf") if best is None else best["score"]
-
-
-def checkpoint_names(run: RunDirectory) -> list[str]:
-    """Complete checkpoints in the order they were written: not that of steps, if a run went back to an earlier one.
-
-    Those that do not say come last, so that damage to the latest one is not passed over.
-    """
-    names = sorted(p.name for p in run.checkpoints.glob("step-*") if (p / MANIFEST).exists())
-    numbers = {name: _number(run, name) for name in names}
-    return sorted(names, key=lambda name: (numbers[name] is None, numbers[name] or 0))
-
-
-def _number(run: RunDirectory, name: str) -> int | None:
-    """The how manieth checkpoint of the run this is."""
-    try:
-        return int(json.loads((run.checkpoints / name / MANIFEST).read_text())["number"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
+    hidden = folder.with_name(f".{folder.name}.{os.getpid()}.old")
+    folder.rename(hidden)
+    shutil.rmtree(hidden)
 
 
 def _drop_old(run: RunDirectory, keep: int) -> None:
-    best = _best(run)
-    sound = [name for name in checkpoint_names(run) if _number(run, name) is not None]
-    for name in sound[:-keep]:
-        if best is None or name != best["name"]:
-            _remove(run.checkpoints / name)
-
-
-def load_checkpoint(run: RunDirectory, which: str = "latest") -> Checkpoint:
-    """Read a checkpoint and check that it is whole.
-
-    Args:
-        run: of which run.
-        which: `latest`, `best`, or a checkpoint's name.
-    """
-    names = checkpoint_names(run)
-    if not names:
-        raise RunError(f"{run.path} has no checkpoint yet.")
-    best = _best(run)
-    name = names[-1] if which == "latest" or (which == "best" and best is None) else which
-    if which == "best" and best is not None:
-        name = best["name"]
-    if name not in names:
-        raise RunError(f"{run.path} has no checkpoint {which!r}; it has {', '.join(names)}.")
-    folder = run.checkpoints / name
-    others = [n for n in names if n != name]
-    hint = f" Choose another one with --checkpoint: {', '.join(others)}." if others else ""
-    try:
-        manifest = json.loads((folder / MANIFEST).read_text())
-        data = (folder / ARRAYS).read_bytes()
-        if hashlib.sha256(data).hexdigest() != manifest["sha256"]:
-            raise RunError(f"Checkpoint {folder} is damaged: its checksum does not match.{hint}")
-        return Checkpoint(name, manifest["step"], parse_arrays(data), manifest["facts"])
-    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
-        raise RunError(f"Checkpoint {folder} is damaged or not Slipstream's: {error}.{hint}") from error
+    """Keep the newest, the best, and the newest that has a replay; no other keeps its replay."""
+    _settle_replaced(run)
+    checkpoints, damaged = survey(run)
+    holder = next((c for c in reversed(checkpoints) if REPLAY in c.parts), None)
+    kept = [*checkpoints[-keep:], best_of(checkpoints), holder]
+    for checkpoint in checkpoints:
+        if checkpoint not in kept:
+            _remove(checkpoint.folder)
+        elif REPLAY in checkpoint.parts and checkpoint is not holder:
+            part_file(checkpoint.folder, REPLAY).unlink()
+    for name, reason in damaged.items():
+        # Now that there is a newer one, damage to this one no longer hides which is the latest.
+        aside = run.checkpoints / (DAMAGED + name)
+        shutil.rmtree(aside, ignore_errors=True)
+        (run.checkpoints / name).rename(aside)
+        run.log(f"checkpoint {name} is damaged ({reason}): set aside as {aside.name}")

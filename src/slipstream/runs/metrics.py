@@ -1,59 +1,66 @@
-"""Metrics of a run: JSON lines for programs, TensorBoard events for people."""
+"""Metrics of a run: JSON lines for programs, TensorBoard events for people.
+
+Both are sinks: `report` takes a row of metrics (flat names to numbers, with `step`, `iteration` and `seconds` among
+them), and `close` ends it.
+"""
 
 from __future__ import annotations
 
 import json
 import math
+import os
+import socket
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
-from slipstream.runs.directory import RunDirectory, RunError, write_atomically
+import numpy as np
+
+from slipstream.runs.directory import RunDirectory, append, write_atomically, writing
+from slipstream.runs.events import first_event, restart_event, scalars_event
 
 
-class MetricsWriter:
-    """Appends one row per report: flat names to numbers, with `step`, `iteration` and `seconds` among them."""
+class MetricsFile:
+    """Appends every row to `metrics.jsonl`, as a whole or not at all."""
+
+    def __init__(self, run: RunDirectory):
+        self._path = run.metrics_file
+
+    def report(self, row: Mapping[str, float]) -> None:
+        append(self._path, (json.dumps({name: _plain(value) for name, value in row.items()}) + "\n").encode())
+
+    def close(self) -> None:
+        """Nothing is left to do: a row is on its way to the disk when `report` returns."""
+
+
+class TensorBoard:
+    """Appends every row to an event file in `tensorboard/`."""
 
     def __init__(self, run: RunDirectory, from_step: int | None = None):
         """Args:
         run: where to.
         from_step: of a resumed run; what TensorBoard already has from later steps no longer counts.
         """
-        from tensorboard.compat.proto import event_pb2, summary_pb2
-        from tensorboard.summary.writer.event_file_writer import EventFileWriter
+        name = f"events.out.tfevents.{time.time_ns()}.{socket.gethostname()}.{os.getpid()}"
+        self._path = run.tensorboard / name
+        with writing(run.tensorboard):
+            run.tensorboard.mkdir(exist_ok=True)
+        append(self._path, first_event() + (b"" if from_step is None else restart_event(from_step + 1)))
 
-        # Generated modules: their classes exist only at run time.
-        events: Any = event_pb2
-        summaries: Any = summary_pb2
-        self._event, self._summary = events.Event, summaries.Summary
-        self._file = run.metrics_file.open("a")
-        self._board = EventFileWriter(str(run.tensorboard))
-        if from_step is not None:
-            restart = events.SessionLog(status=events.SessionLog.START)
-            self._board.add_event(events.Event(wall_time=time.time(), step=from_step, session_log=restart))
-
-    def write(self, row: Mapping[str, float]) -> None:
-        try:
-            self._file.write(json.dumps({k: _plain(v) for k, v in row.items()}) + "\n")
-            self._file.flush()
-        except OSError as error:
-            raise RunError(f"Could not write metrics to {self._file.name}: {error.strerror}.") from error
-        values = [
-            self._summary.Value(tag=name, simple_value=value)
-            for name, value in row.items()
-            if name not in ("step", "iteration") and math.isfinite(value)
-        ]
-        event = self._event(wall_time=time.time(), step=int(row["step"]), summary=self._summary(value=values))
-        self._board.add_event(event)
+    def report(self, row: Mapping[str, float]) -> None:
+        values = {name: float(value) for name, value in row.items() if name not in ("step", "iteration")}
+        append(self._path, scalars_event(int(row["step"]), values))
 
     def close(self) -> None:
-        self._file.close()
-        self._board.close()
+        """Nothing is left to do."""
 
 
 def _plain(value: float) -> float | int | None:
     """JSON has no NaN: what is not finite becomes null."""
-    return value if math.isfinite(value) else None
+    if not math.isfinite(value):
+        return None
+    return value if isinstance(value, int) else float(value)
 
 
 def read_metrics(run: RunDirectory) -> list[dict[str, Any]]:
@@ -66,6 +73,22 @@ def read_metrics(run: RunDirectory) -> list[dict[str, Any]]:
             except ValueError:
                 break
     return rows
+
+
+def read_columns(run: RunDirectory) -> dict[str, np.ndarray]:
+    """All metrics by name, `[rows]` each, in the order of the run; NaN where a row has no (finite) value."""
+    rows = read_metrics(run)
+    names = dict.fromkeys(name for row in rows for name in row)
+    # NumPy reads None as NaN.
+    return {name: np.array([row.get(name) for row in rows], np.float64) for name in names}
+
+
+def metrics(run: str | Path) -> dict[str, np.ndarray]:
+    """The metrics of a run as arrays of equal length, by name: `metrics("runs/NAME")["return/cart"]` over `["step"]`.
+
+    Where a row lacks a value, there is NaN.
+    """
+    return read_columns(RunDirectory.open(run))
 
 
 def forget_after(run: RunDirectory, iteration: int) -> None:

@@ -3,107 +3,156 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from slipstream.arrays import array_types
 from slipstream.envs.registry import make_env
+from slipstream.runs.checkpoint import checkpoint_names, load_checkpoint
 from slipstream.runs.directory import RunDirectory, new_run_name
-from slipstream.training.config import PolicyConfig, TrainConfig, make_settings
-from slipstream.training.fused import FusedTrainer, Result, resume_trainer, run_training
+from slipstream.runs.metrics import MetricsFile, TensorBoard, forget_after
+from slipstream.training.choices import AnyEnv, default_config, with_changes
+from slipstream.training.config import TrainConfig
+from slipstream.training.config_json import changed, from_json, to_json
+from slipstream.training.display import Display
+from slipstream.training.evaluate import Judge
+from slipstream.training.fused import FusedTrainer
+from slipstream.training.health import Health
+from slipstream.training.loop import Loop, Result, Row, Sink
 from slipstream.training.policies import check_policies
-from slipstream.training.presets import preset
-from slipstream.training.progress import Display
+from slipstream.training.source import from_anywhere, keep_source, world_of
+from slipstream.training.starting import with_opponents
 
 RUNS = "runs"
 """Where runs go when no directory is named."""
 
-DEFAULTS = ("num_worlds", "rollout_length", "total_steps", "evaluate_every")
-"""What a preset says of a run, beside the world's options and the algorithm's settings."""
+RESUMABLE = ("total_steps", "total_seconds", "stop_at_return", "checkpoint_every")
+"""What may change when a run goes on."""
 
-
-def default_config(
-    env: str,
-    *,
-    algo: str = "ppo",
-    settings: Mapping[str, Any] | None = None,
-    policies: Mapping[str, PolicyConfig] | None = None,
-    env_options: Mapping[str, Any] | None = None,
-    **changes: Any,
-) -> TrainConfig:
-    """The preset of a world, with changes.
-
-    Args:
-        env: name of the world.
-        algo: how the default policies learn.
-        settings: changes to the algorithm's settings, for all default policies.
-        policies: who learns and how; by default one policy for each group.
-        env_options: options of the world.
-        **changes: other fields of `TrainConfig`.
-    """
-    base = preset(env)
-    options = {**base.env_options, **(env_options or {})}
-    world = make_env(env, **options)
-    chosen = make_settings(algo, settings or {}, base.settings(algo) if algo in ("ppo", "a2c") else None)
-    if policies is None:
-        policies = {g.name: PolicyConfig((g.name,), algo, chosen) for g in world.groups}  # type: ignore[arg-type]
-    check_policies(world, policies)
-    fields = {f.name for f in dataclasses.fields(TrainConfig)}
-    if unknown := set(changes) - fields:
-        raise ValueError(f"Unknown training setting {sorted(unknown)[0]!r}; the settings are {sorted(fields)}.")
-    defaults = {name: getattr(base, name) for name in DEFAULTS}
-    return TrainConfig(env=env, policies=policies, env_options=options, **{**defaults, **changes})
+Callback = Callable[[Row], bool | None]
 
 
 def train(
-    env: str | TrainConfig | None = None,
+    env: AnyEnv | TrainConfig | None = None,
     *,
     run: str | Path | None = None,
     resume: str | Path | None = None,
     checkpoint: str = "latest",
     quiet: bool = False,
+    callback: Callback | None = None,
+    saved_source: bool = False,
     **options: Any,
 ) -> Result:
     """Train policies, and leave a run directory behind.
 
     Args:
-        env: name of a world (or a whole `TrainConfig`).
+        env: a world: its name, an `Env` class or object; or a whole `TrainConfig`. With `resume`, only needed for a
+            world that was defined in a notebook.
         run: the directory of the run; by default a new one under `runs/`.
         resume: an earlier run to go on with, bit for bit as if it had not stopped.
         checkpoint: where to go on from: `latest`, `best`, or a checkpoint's name.
         quiet: show nothing.
-        **options: see `default_config`; with `resume` only `total_steps` and `stop_at_return`.
+        callback: is given every row of metrics, a mapping from names to numbers; the run stops when it returns True.
+        saved_source: with `resume`, take a world of the user's own as the run has kept it, not as its file is now.
+        **options: see `default_config`: `train("cartpole", seed=3, learning_rate=1e-3, hidden=(32, 32))`. With a
+            `TrainConfig` they change it; with `resume` only what a run can go on with may change.
     """
-    if (env is None) == (resume is None):
-        raise ValueError("Name a world to train in, or a run to resume.")
     if resume is not None:
-        return _resume(Path(resume), checkpoint, quiet, options)
-    config = env if isinstance(env, TrainConfig) else default_config(str(env), **options)
+        if isinstance(env, TrainConfig) or run is not None:
+            raise ValueError("A resumed run has its own configuration and directory: give none beside it.")
+        return _resume(Path(resume), env, checkpoint, saved_source, quiet, callback, options)
+    if env is None:
+        raise ValueError("Name a world to train in, or a run to resume.")
+    if checkpoint != "latest" or saved_source:
+        raise ValueError("checkpoint and saved_source say how to resume: they need a run to resume.")
+    config = with_changes(env, options) if isinstance(env, TrainConfig) else default_config(env, **options)
+    config = with_opponents(from_anywhere(config))
+    world = config.env if isinstance(env, str | TrainConfig) else env
+    array_types(config.backend)  # what keeps a backend from starting is said before anything else
+    check_policies(make_env(world, **config.env_options).groups, config.policies)
     algo = next(iter(config.policies.values())).algo
     path = Path(run) if run is not None else Path(RUNS) / new_run_name(config.env, algo, config.seed)
-    trainer = FusedTrainer(config)
-    directory = RunDirectory.create(path, config.to_json())
-    directory.log(f"started: {config.env} with seed {config.seed}")
-    try:
-        return run_training(trainer, directory, _display(config, quiet), resumed=False)
-    finally:
-        directory.release()
+    with Display(config, quiet) as display:
+        trainer = FusedTrainer(config, world)
+        trainer.load_starting_points()
+        directory = RunDirectory.create(path, to_json(config))
+        try:
+            keep_source(directory, config)
+            directory.log(f"started: {config.env} with seed {config.seed}")
+            return _run(trainer, directory, display, callback, world, None, 0.0)
+        finally:
+            directory.release()
 
 
-def _resume(path: Path, checkpoint: str, quiet: bool, options: dict[str, Any]) -> Result:
-    allowed = ("total_steps", "stop_at_return")
-    if unknown := [name for name in options if name not in allowed]:
-        raise ValueError(f"A resumed run keeps its settings; only {', '.join(allowed)} can change, not {unknown[0]}.")
+def _resume(
+    path: Path,
+    env: AnyEnv | None,
+    checkpoint: str,
+    saved_source: bool,
+    quiet: bool,
+    callback: Callback | None,
+    options: Mapping[str, Any],
+) -> Result:
+    if unknown := [name for name in options if name not in RESUMABLE]:
+        raise ValueError(f"A resumed run keeps its settings; only {', '.join(RESUMABLE)} can change, not {unknown[0]}.")
     directory = RunDirectory.open(path)
     directory.claim()
     try:
-        config = dataclasses.replace(TrainConfig.from_json(directory.config()), **options)
-        trainer = resume_trainer(directory, config, checkpoint)
-        directory.log(f"resumed at step {trainer.step}")
-        return run_training(trainer, directory, _display(config, quiet), resumed=True)
+        config = changed(from_json(directory.config()), options)
+        array_types(config.backend)
+        found = (
+            load_checkpoint(directory, checkpoint) if checkpoint != "latest" or checkpoint_names(directory) else None
+        )
+        with Display(config, quiet) as display:
+            world = world_of(directory, config, saved_source, display.warn) if env is None else env
+            trainer = FusedTrainer(config, world)
+            seconds = 0.0
+            if found is None:
+                trainer.load_starting_points()
+            else:
+                trainer.restore(found, f"Checkpoint {found.name} of {path}")
+                seconds = float(found.facts["seconds"])
+            if options:
+                directory.write_config(to_json(config))
+            forget_after(directory, trainer.iteration)
+            directory.log(f"resumed at step {trainer.step}")
+            return _run(trainer, directory, display, callback, world, trainer.step, seconds)
     finally:
         directory.release()
 
 
-def _display(config: TrainConfig, quiet: bool) -> Display:
-    return Display(config.env, config.iterations * config.steps_per_iteration, quiet)
+def _run(
+    trainer: FusedTrainer,
+    directory: RunDirectory,
+    display: Display,
+    callback: Callback | None,
+    env: AnyEnv,
+    from_step: int | None,
+    seconds: float,
+) -> Result:
+    def warn(text: str) -> None:
+        directory.log(f"warning: {text}")
+        display.warn(text)
+
+    sinks: list[Sink] = [MetricsFile(directory), TensorBoard(directory, from_step), display]
+    if callback is not None:
+        sinks.append(CallbackSink(callback))
+    judge = Judge(trainer.config, trainer.policies, env)
+    try:
+        return Loop(trainer, judge, directory, sinks, Health(warn), seconds)()
+    finally:
+        for sink in sinks:
+            sink.close()
+
+
+@dataclasses.dataclass(frozen=True)
+class CallbackSink:
+    """A user's function as a sink."""
+
+    function: Callback
+
+    def report(self, row: Row) -> bool:
+        return bool(self.function(row))
+
+    def close(self) -> None: ...

@@ -1,24 +1,15 @@
-"""What a training run is made of, as frozen data that survives a round trip through JSON."""
+"""What a training run is made of, as frozen data that survives a round trip through JSON (`config_json`)."""
 
 from __future__ import annotations
 
-import dataclasses
-import types
-import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from slipstream.algos.a2c import A2CConfig, make_a2c
-from slipstream.algos.actor_critic import ActorCriticConfig
-from slipstream.algos.algo import Algorithm
-from slipstream.algos.ppo import PPOConfig, make_ppo
+from slipstream.algos.settings import ALGORITHMS, PPOConfig, Settings
 from slipstream.arrays import BACKEND_CHOICES
 from slipstream.envs.registry import nearest_names
-from slipstream.spaces import Space
-
-AlgoName = Literal["ppo", "a2c"]
-SETTINGS: dict[str, type[ActorCriticConfig]] = {"ppo": PPOConfig, "a2c": A2CConfig}
+from slipstream.training.networks import network_name
 
 
 @dataclass(frozen=True)
@@ -27,27 +18,53 @@ class PolicyConfig:
 
     groups: tuple[str, ...]
     """The groups of agents that share this policy; their spaces must be the same."""
-    algo: AlgoName = "ppo"
-    settings: ActorCriticConfig = field(default_factory=PPOConfig)
+    algo: str = "ppo"
+    settings: Settings = field(default_factory=PPOConfig)
     frozen: bool = False
     """Acts, but does not learn."""
     load: str | None = None
-    """An earlier run to begin from: `RUN`, or `RUN:POLICY` if that has several."""
+    """An earlier run to begin from: `RUN`, or `RUN:POLICY` if that has several. With `frozen` it may be of any
+    algorithm and size: it acts as it did there."""
+    network: Any = None
+    """An Equinox module instead of the usual network, as a class or by its name, `path/to/file.py:Class` or
+    `module:Class` (it is kept by name). It is made by `Class(inputs, outputs, key=...)`, once for the policy and once
+    for its values, and maps `[inputs]` to `[outputs]`."""
 
     def __post_init__(self) -> None:
-        if self.algo not in SETTINGS:
-            raise ValueError(f"Unknown algorithm {self.algo!r}: {nearest_names(self.algo, list(SETTINGS))}")
-        if not isinstance(self.settings, SETTINGS[self.algo]):
+        if self.algo not in ALGORITHMS:
+            raise ValueError(f"Unknown algorithm {self.algo!r}: {nearest_names(self.algo, list(ALGORITHMS))}")
+        if self.network is not None:
+            object.__setattr__(self, "network", network_name(self.network))
+        wanted = ALGORITHMS[self.algo].settings
+        if type(self.settings) is not wanted:
             raise ValueError(
-                f"Algorithm {self.algo!r} needs settings of type {SETTINGS[self.algo].__name__}, "
-                f"got {type(self.settings).__name__}."
+                f"Algorithm {self.algo!r} needs settings of type {wanted.__name__}, got {type(self.settings).__name__}."
             )
 
-    def algorithm(self, action_space: Space) -> Algorithm:
-        if isinstance(self.settings, PPOConfig):
-            return make_ppo(self.settings, action_space)
-        assert isinstance(self.settings, A2CConfig)
-        return make_a2c(self.settings, action_space)
+
+@dataclass(frozen=True)
+class FusedConfig:
+    """The fused driver: worlds, policies and learning on one device."""
+
+    kind: Literal["fused"] = "fused"
+    num_worlds: int = 1024
+    rollout_length: int = 32
+    """Steps of every world between two updates."""
+    stagger: bool = False
+    """Begin the worlds at different points of their time limit, so that the first returns show early."""
+
+    def __post_init__(self) -> None:
+        for name in ("num_worlds", "rollout_length"):
+            _require_count(name, getattr(self, name))
+
+    @property
+    def steps_per_iteration(self) -> int:
+        return self.num_worlds * self.rollout_length
+
+
+Driver = FusedConfig
+DRIVERS: dict[str, type[Driver]] = {"fused": FusedConfig}
+"""By their `kind`: what runs the worlds and the learning."""
 
 
 @dataclass(frozen=True)
@@ -57,11 +74,11 @@ class TrainConfig:
     env: str
     policies: Mapping[str, PolicyConfig]
     env_options: Mapping[str, Any] = field(default_factory=dict)
-    num_worlds: int = 1024
-    rollout_length: int = 32
-    """Steps of every world between two updates."""
-    total_steps: int = 2_000_000
-    """Steps of all worlds together."""
+    driver: Driver = field(default_factory=FusedConfig)
+    total_steps: int | None = 2_000_000
+    """Steps of all worlds together; None: only `total_seconds` count."""
+    total_seconds: float | None = None
+    """End after so many seconds of training."""
     seed: int = 0
     backend: str = "auto"
     report_every: float = 1.0
@@ -71,102 +88,40 @@ class TrainConfig:
     keep_checkpoints: int = 3
     """How many of the newest checkpoints to keep, beside the best."""
     evaluate_every: int | None = None
-    """Iterations between two evaluations without exploration; None: never, or every 4 with `stop_at_return`."""
+    """Iterations between two evaluations without exploration; None: never, or every 4 with `stop_at_return`. The best
+    checkpoint is the one that evaluated best; without evaluations it is the latest."""
     evaluate_episodes: int = 100
     stop_at_return: float | None = None
-    """End when an evaluation's mean return of the first policy reaches this."""
+    """End when an evaluation's mean return of the first policy that learns reaches this."""
 
     def __post_init__(self) -> None:
-        for name in ("num_worlds", "rollout_length", "total_steps", "keep_checkpoints", "evaluate_episodes"):
-            value = getattr(self, name)
-            if not isinstance(value, int) or value < 1:
-                raise ValueError(f"{name} must be a positive whole number, got {value!r}.")
-        if self.evaluate_every is not None and self.evaluate_every < 1:
-            raise ValueError(f"evaluate_every must be at least 1, got {self.evaluate_every}.")
-        for name in ("report_every", "checkpoint_every"):
-            if getattr(self, name) < 0:
+        for name in ("keep_checkpoints", "evaluate_episodes"):
+            _require_count(name, getattr(self, name))
+        for name in ("total_steps", "evaluate_every"):
+            if getattr(self, name) is not None:
+                _require_count(name, getattr(self, name))
+        if type(self.seed) is not int:
+            raise ValueError(f"seed must be a whole number, got {self.seed!r}.")
+        for name in ("report_every", "checkpoint_every", "total_seconds"):
+            if (getattr(self, name) or 0.0) < 0:
                 raise ValueError(f"{name} must be 0 or more seconds, got {getattr(self, name)}.")
+        if self.total_steps is None and self.total_seconds is None:
+            raise ValueError("A training run needs a budget: total_steps or total_seconds.")
         if self.backend not in BACKEND_CHOICES or self.backend == "scalar":
             raise ValueError(f"Training needs a compiled backend (auto, llvm, cuda), got {self.backend!r}.")
         if not self.policies:
             raise ValueError("A training run needs at least one policy.")
+        for name, policy in self.policies.items():
+            for setting in ("learning_rate_final", "entropy_cost_final"):
+                if self.total_steps is None and getattr(policy.settings, setting, None) is not None:
+                    raise ValueError(f"{setting} of policy {name!r} is reached after total_steps: give those too.")
 
     @property
-    def steps_per_iteration(self) -> int:
-        return self.num_worlds * self.rollout_length
-
-    @property
-    def iterations(self) -> int:
-        return -(-self.total_steps // self.steps_per_iteration)
-
-    def to_json(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
-
-    @staticmethod
-    def from_json(data: Mapping[str, Any]) -> TrainConfig:
-        if not isinstance(data, Mapping) or not isinstance(data.get("policies", {}), Mapping):
-            raise ValueError("A configuration is an object, and so are its policies.")
-        data = {k: v for k, v in data.items() if k != "format"}
-        policies = {name: _policy_from_json(name, p) for name, p in data.pop("policies", {}).items()}
-        _check_names("training setting", data, TrainConfig)
-        if "env" not in data:
-            raise ValueError("A configuration must name its env.")
-        for name, kind in (("env", str), ("seed", int), ("env_options", dict)):
-            if name in data and type(data[name]) is not kind:
-                raise ValueError(f"{name} must be {kind.__name__}, got {data[name]!r}.")
-        for name in ("report_every", "checkpoint_every", "stop_at_return", "evaluate_every"):
-            if not isinstance(data.get(name), int | float | None) or isinstance(data.get(name), bool):
-                raise ValueError(f"{name} must be a number, got {data[name]!r}.")
-        return TrainConfig(policies=policies, **data)
+    def iterations(self) -> int | None:
+        """How many iterations make up `total_steps`, rounded up to a whole one."""
+        return None if self.total_steps is None else -(-self.total_steps // self.driver.steps_per_iteration)
 
 
-def _policy_from_json(name: str, data: Mapping[str, Any]) -> PolicyConfig:
-    if not isinstance(data, Mapping) or not isinstance(data.get("groups"), list | tuple):
-        raise ValueError(f"Policy {name!r} must be an object with a list of groups, got {data!r}.")
-    _check_names("policy setting", data, PolicyConfig)
-    algo = data.get("algo", "ppo")
-    settings = make_settings(algo, data.get("settings", {}))
-    return PolicyConfig(**{**data, "groups": tuple(data["groups"]), "algo": algo, "settings": settings})
-
-
-def make_settings(algo: str, values: Mapping[str, Any], base: ActorCriticConfig | None = None) -> ActorCriticConfig:
-    """Settings of an algorithm from plain values, checked for their names and types.
-
-    Args:
-        algo: name of the algorithm.
-        values: what differs from `base`.
-        base: where to start from; by default the algorithm's own defaults.
-    """
-    if algo not in SETTINGS:
-        raise ValueError(f"Unknown algorithm {algo!r}: {nearest_names(algo, list(SETTINGS))}")
-    _check_names(f"{algo} setting", values, SETTINGS[algo])
-    hints = typing.get_type_hints(SETTINGS[algo])
-    converted = {name: _convert(name, value, hints[name]) for name, value in values.items()}
-    return dataclasses.replace(base if base is not None else SETTINGS[algo](), **converted)
-
-
-def _convert(name: str, value: Any, hint: Any) -> Any:
-    """A JSON value as the type of its field."""
-    options = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
-    if value is None and type(None) in options:
-        return None
-    if typing.get_origin(options[0]) is tuple:
-        items = tuple(value) if isinstance(value, list | tuple) else (value,)
-        element = typing.get_args(options[0])[0]
-        if any(type(item) is not element for item in items):
-            raise ValueError(f"{name} must be a list of {element.__name__}, got {value!r}.")
-        return items
-    kind = options[0]
-    if kind is float and isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value)
-    plain = kind if isinstance(kind, type) else str
-    if type(value) is not plain:
-        raise ValueError(f"{name} must be {getattr(plain, '__name__', plain)}, got {value!r}.")
-    return value
-
-
-def _check_names(what: str, values: Mapping[str, Any], record: type) -> None:
-    known = [f.name for f in dataclasses.fields(record)]
-    for name in values:
-        if name not in known:
-            raise ValueError(f"Unknown {what} {name!r}: {nearest_names(name, known)}")
+def _require_count(name: str, value: Any) -> None:
+    if type(value) is not int or value < 1:
+        raise ValueError(f"{name} must be a positive whole number, got {value!r}.")

@@ -6,15 +6,15 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
-import jax
 import numpy as np
 
-from slipstream.arrays import to_numpy
-from slipstream.envs.worlds import Worlds
-from slipstream.training.policies import Policies, States, store_views
+from slipstream.envs.registry import AnyEnv, make
+from slipstream.training.config import TrainConfig
+from slipstream.training.play import Arena, WorldsArena, play
+from slipstream.training.policies import ByPolicy, Policies
 
-DEFAULT_LIMIT = 10_000
-"""Steps after which an episode of a world without a time limit is cut off."""
+EVALUATION_SEED = 1_000_003
+"""Added to a run's seed for the worlds it is evaluated in."""
 
 
 @dataclass(frozen=True)
@@ -40,71 +40,69 @@ class Evaluation:
         return dataclasses.asdict(self)
 
 
-def evaluate(policies: Policies, states: States, worlds: Worlds, *, explore: bool = False, seed: int = 0) -> Evaluation:
+def evaluate(policies: Policies, actors: ByPolicy, arena: Arena, *, explore: bool = False, seed: int = 0) -> Evaluation:
     """Play one episode in every world.
 
     Every world contributes exactly one episode: the first one to end would otherwise count more often.
 
     Args:
         policies: who acts.
-        states: with which weights.
-        worlds: one for each episode.
-        explore: sample actions instead of taking the best.
-        seed: randomness of sampled actions.
+        actors: with which weights.
+        arena: one world for each episode.
+        explore: act as in training instead of as well as can be.
+        seed: randomness of exploring.
     """
-    worlds.reset()
-    store = worlds.new_store(1)
-    worlds.engine.observe(store, 0)
-    views = store_views(store)
-    playing = np.ones(worlds.num_worlds, bool)
-    length = np.zeros(worlds.num_worlds, np.int64)
-    returns = {g.name: np.zeros(worlds.num_worlds) for g in worlds.groups}
-    reports = _Reports(worlds)
-    key = jax.random.key(seed)
-    for step in range(worlds.env.max_steps or DEFAULT_LIMIT):
-        if explore:
-            _, actions = policies.act(states, views, 0, {}, key=key, iteration=step)
-        else:
-            actions = policies.act_best(states, views)
-        worlds.step_into(store, 0, jax.block_until_ready(actions))
-        for g in worlds.groups:
-            reward = to_numpy(store.reward[g.name].array).reshape(worlds.num_worlds, g.size).mean(axis=1)
-            returns[g.name] += np.where(playing, reward, 0.0)
+    playing = np.ones(arena.num_worlds, bool)
+    length = np.zeros(arena.num_worlds, np.int64)
+    returns = {g.name: np.zeros(arena.num_worlds) for g in arena.groups}
+    reports: dict[str, np.ndarray] = {}
+    arena.begin()
+    for moment in play(policies, actors, arena, explore=explore, seed=seed):
+        for name, reward in moment.reward.items():
+            returns[name] += np.where(playing, reward, 0.0)
         length += playing
-        ended = playing & worlds.at_start()
-        reports.note(ended)
+        ended = playing & moment.done
+        if ended.any():
+            for name, values in arena.reports().items():
+                reports.setdefault(name, np.zeros(arena.num_worlds))[ended] = values[ended]
         playing &= ~ended
         if not playing.any():
             break
+    over = ~playing
     return Evaluation(
-        episodes=worlds.num_worlds,
+        episodes=arena.num_worlds,
         length=float(length.mean()),
         length_standard_error=standard_error(length),
         groups={name: group_score(r) for name, r in returns.items()},
-        report=reports.means(~playing),
+        report={name: float(values[over].mean()) for name, values in reports.items()} if over.any() else {},
     )
 
 
-class _Reports:
-    """What the worlds report of their first episode: how much their sums over episodes have grown when it ends."""
+class Judge:
+    """Evaluates the policies of a run, always on the same episodes: scores can be compared, and a resumed run judges as
+    it would have."""
 
-    def __init__(self, worlds: Worlds):
-        self.worlds = worlds
-        self.before = {n: a for n, a in worlds.engine.clock_arrays().items() if n.startswith("report_sum/")}
-        self.first = {n: np.zeros(worlds.num_worlds) for n in self.before}
+    def __init__(self, config: TrainConfig, policies: Policies, env: AnyEnv | None = None):
+        self._config, self._policies, self._env = config, policies, env
+        self._arena: WorldsArena | None = None
+        self._start: dict[str, np.ndarray] = {}
+        named = policies.learning or list(policies.groups)
+        self.group = policies.groups[named[0]][0].name
+        """Whose mean return is the score of a run: of the first policy that learns."""
 
-    def note(self, ended: np.ndarray) -> None:
-        """Keep the reports of the worlds whose first episode has just ended."""
-        if not ended.any() or not self.before:
-            return
-        for name, sums in self.worlds.engine.clock_arrays(*self.before).items():
-            self.first[name][ended] = (sums - self.before[name])[ended]
+    def __call__(self, actors: ByPolicy) -> Evaluation:
+        if self._arena is None:
+            c = self._config
+            seed = c.seed + EVALUATION_SEED
+            self._arena = WorldsArena(
+                make(self._env or c.env, c.evaluate_episodes, seed, c.backend, **dict(c.env_options))
+            )
+            self._start = self._arena.worlds.save()
+        self._arena.worlds.restore(self._start)
+        return evaluate(self._policies, actors, self._arena)
 
-    def means(self, which: np.ndarray) -> dict[str, float]:
-        """By name, over the given worlds."""
-        if not which.any():
-            return {}
-        return {n.partition("/")[2]: float(values[which].mean()) for n, values in self.first.items()}
+    def score(self, evaluation: Evaluation) -> float:
+        return evaluation.groups[self.group].mean
 
 
 def group_score(returns: np.ndarray) -> GroupScore:

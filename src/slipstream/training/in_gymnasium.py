@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
-from slipstream.envs.env import Env
+from slipstream.envs.env import Env, Group
 from slipstream.envs.extras import ExtraMissing
-from slipstream.training.evaluate import DEFAULT_LIMIT, GroupScore, group_score, standard_error
-from slipstream.training.loading import Policy
+from slipstream.spaces import Discrete
+from slipstream.training.evaluate import Evaluation, evaluate
+from slipstream.training.play import DEFAULT_LIMIT
+from slipstream.training.policies import ByPolicy, Policies
 
 
 @dataclass(frozen=True)
@@ -25,22 +28,6 @@ class Match:
     kwargs: dict[str, Any]
     ignored: tuple[str, ...]
     """Options of our world that Gymnasium's environment does not have."""
-
-
-@dataclass(frozen=True)
-class GymnasiumEvaluation:
-    """How a policy does in Gymnasium."""
-
-    env: Match
-    episodes: int
-    length: float
-    length_standard_error: float
-    score: GroupScore
-    forward_speed: float | None
-    """Mean over episodes of the mean `info["x_velocity"]`, if the environment has it."""
-
-    def to_json(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
 
 
 def match(env: Env, options: Mapping[str, Any]) -> Match:
@@ -83,47 +70,87 @@ def _spec(env_id: str) -> Any:
     return _gymnasium().spec(env_id)
 
 
+class GymnasiumArena:
+    """Unmodified environments of Gymnasium, side by side; each plays one episode."""
+
+    def __init__(self, chosen: Match, group: Group, episodes: int, seed: int = 0):
+        """Args:
+        chosen: which environment.
+        group: whose part is played.
+        episodes: how many environments.
+        seed: of the first one; the next ones count on.
+        """
+        self._envs = [_make(chosen) for _ in range(episodes)]
+        self._seed = seed
+        self.groups, self.num_worlds = (group,), episodes
+        self.limit = DEFAULT_LIMIT
+        _check_fit(group, self._envs[0], chosen)
+
+    def begin(self) -> None:
+        self._observations = [env.reset(seed=self._seed + i)[0] for i, env in enumerate(self._envs)]
+        self._done = np.zeros(self.num_worlds, bool)
+        self._reward, self._steps, self._distance = np.zeros((3, self.num_worlds))
+        self._knows_speed = True
+
+    @property
+    def views(self) -> dict[str, Any]:
+        # All environments every time, also those that are over: one shape, one compilation.
+        observation = jnp.asarray(np.stack(self._observations, -1)[None], jnp.float32)
+        name = self.groups[0].name
+        done = jnp.asarray(self._done[None])
+        return {"observation": {name: observation}, "action_mask": {}, "active": {}, "done": done}
+
+    def step(self, actions: dict[str, jax.Array]) -> None:
+        chosen = np.asarray(actions[self.groups[0].name])
+        self._reward[:] = 0.0
+        for i in np.flatnonzero(~self._done):
+            self._observations[i], reward, terminated, truncated, info = self._envs[i].step(self._action(chosen[:, i]))
+            self._reward[i] = reward
+            self._done[i] = terminated or truncated
+            self._steps[i] += 1
+            self._knows_speed &= "x_velocity" in info
+            self._distance[i] += info.get("x_velocity", 0.0)
+
+    def _action(self, components: np.ndarray) -> Any:
+        """An action as Gymnasium wants it: a number for a choice, else an array."""
+        return int(components[0]) if isinstance(self.groups[0].action, Discrete) else components
+
+    def rewards(self) -> dict[str, np.ndarray]:
+        return {self.groups[0].name: self._reward.copy()}
+
+    def done(self) -> np.ndarray:
+        return self._done.copy()
+
+    def reports(self) -> dict[str, np.ndarray]:
+        """The mean of `info["x_velocity"]` so far, if the environment has it."""
+        return {"forward_speed": self._distance / self._steps} if self._knows_speed else {}
+
+    def close(self) -> None:
+        for env in self._envs:
+            env.close()
+
+
 def evaluate_in_gymnasium(
-    policy: Policy, chosen: Match, episodes: int, *, seed: int = 0, explore: bool = False
-) -> GymnasiumEvaluation:
-    """Play episodes in unmodified environments of Gymnasium, side by side.
+    policies: Policies, actors: ByPolicy, chosen: Match, episodes: int, *, seed: int = 0, explore: bool = False
+) -> Evaluation:
+    """Play episodes in unmodified environments of Gymnasium.
 
     Args:
-        policy: who acts.
+        policies: who acts: a single policy of a single agent.
+        actors: with which weights.
         chosen: in which environment.
         episodes: how many.
         seed: of the first episode; the next ones count on.
         explore: sample actions instead of taking the best.
     """
-    envs = [_make(chosen) for _ in range(episodes)]
-    _check_fit(policy, envs[0], chosen)
-    observations = [env.reset(seed=seed + i)[0] for i, env in enumerate(envs)]
-    returns, lengths, distance = np.zeros(episodes), np.zeros(episodes, int), np.zeros(episodes)
-    knows_speed = True
-    playing = list(range(episodes))
-    for _ in range(DEFAULT_LIMIT):
-        # All episodes every time, also those that are over: one shape, one compilation.
-        actions = policy.act(np.stack(observations, -1), explore=explore)
-        for i in list(playing):
-            observations[i], reward, terminated, truncated, info = envs[i].step(_action(actions, i))
-            returns[i] += reward
-            lengths[i] += 1
-            knows_speed &= "x_velocity" in info
-            distance[i] += info.get("x_velocity", 0.0)
-            if terminated or truncated:
-                playing.remove(i)
-        if not playing:
-            break
-    for env in envs:
-        env.close()
-    return GymnasiumEvaluation(
-        env=chosen,
-        episodes=episodes,
-        length=float(lengths.mean()),
-        length_standard_error=standard_error(lengths),
-        score=group_score(returns),
-        forward_speed=float((distance / lengths).mean()) if knows_speed else None,
-    )
+    groups = [g for members in policies.groups.values() for g in members]
+    if len(groups) != 1 or groups[0].size != 1:
+        raise ValueError("Gymnasium's environments have a single agent; this run has several.")
+    arena = GymnasiumArena(chosen, groups[0], episodes, seed)
+    try:
+        return evaluate(policies, actors, arena, explore=explore, seed=seed)
+    finally:
+        arena.close()
 
 
 def _make(chosen: Match) -> Any:
@@ -132,24 +159,10 @@ def _make(chosen: Match) -> Any:
         return _gymnasium().make(chosen.id, **chosen.kwargs)
 
 
-def _check_fit(policy: Policy, env: Any, chosen: Match) -> None:
-    expected = (policy.observation_space.size,)
+def _check_fit(group: Group, env: Any, chosen: Match) -> None:
+    expected = (group.observation.size,)
     if env.observation_space.shape != expected:
         raise ValueError(
             f"The policy looks at {expected[0]} numbers, but observations of {chosen.id} have the shape "
             f"{list(env.observation_space.shape)}."
         )
-
-
-def _action(actions: np.ndarray, lane: int) -> Any:
-    """One lane's action as Gymnasium wants it: a number for a choice, else an array."""
-    return int(actions[lane]) if actions.ndim == 1 else actions[:, lane]
-
-
-def policy_for(policies: Any, states: Mapping[str, Any]) -> Policy:
-    """The only policy of a run, ready to act."""
-    name = next(iter(policies.groups))
-    groups = policies.groups[name]
-    if len(policies.groups) > 1 or len(groups) > 1 or groups[0].size > 1:
-        raise ValueError("Gymnasium's environments have a single agent, and this run has several.")
-    return Policy(name, policies.algorithms[name], states[name], groups[0].observation, groups[0].action)

@@ -1,21 +1,26 @@
-"""Policies out of run directories: to act with, to play against, or to go on from."""
+"""Policies out of run directories, ready to act: the actor's part of a checkpoint, and no world."""
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from slipstream.algos.algo import Algorithm
-from slipstream.envs.registry import make_env
+from slipstream.algos.algo import Algorithm, Inputs
+from slipstream.envs.env import Group
+from slipstream.nets.memory import forget
 from slipstream.runs.checkpoint import Checkpoint, load_checkpoint
 from slipstream.runs.directory import RunDirectory, RunError
-from slipstream.spaces import Box, Discrete, Space
-from slipstream.training.config import TrainConfig
-from slipstream.training.policies import Policies, States
-from slipstream.training.saving import from_named_arrays
+from slipstream.spaces import Box, Discrete, Space, describe, from_json
+from slipstream.training import config_json
+from slipstream.training.config import PolicyConfig
+from slipstream.training.policies import ByPolicy, Policies
+from slipstream.training.saving import from_named_arrays, under
+from slipstream.training.starting import as_it_was, choose_policy, find_policy
 
 
 class Policy:
@@ -27,15 +32,23 @@ class Policy:
         action_space: what it returns.
     """
 
-    def __init__(self, name: str, algorithm: Algorithm, state: Any, observation: Box, action: Space):
+    def __init__(self, name: str, algorithm: Algorithm, actor: Any, observation: Box, action: Space, origin: str):
         self.name, self.observation_space, self.action_space = name, observation, action
-        self.state = state
+        self.actor, self.origin = actor, origin
+        self._algorithm = algorithm
         self._key = jax.random.key(0)
-        self._best = jax.jit(lambda s, o, m: algorithm.to_env(algorithm.act_best(s, o, m)))
-        self._sample = jax.jit(lambda s, o, m, k: algorithm.to_env(algorithm.act(s, o, m, key=k).action))
+        self._act = jax.jit(algorithm.act, static_argnames="explore")
+        self._memory: Any = None
+        self._lanes = 0
+
+    def __repr__(self) -> str:
+        spaces = f"{describe(self.observation_space)} -> {describe(self.action_space)}"
+        return f"Policy({self.name!r}: {spaces}, from {self.origin})"
 
     def act(self, observation: Any, *, explore: bool = False, action_mask: Any = None) -> np.ndarray:
         """Actions for observations.
+
+        A policy with a memory remembers what it has seen since `reset`, lane by lane.
 
         Args:
             observation: `[features, lanes]`, or `[features]` of a single agent.
@@ -45,7 +58,7 @@ class Policy:
         Returns:
             `[components, lanes]` (for `Discrete`: `[lanes]`), without the lane axis for a single agent.
         """
-        given = jnp.asarray(observation, jnp.float32)
+        given = np.asarray(observation, np.float32)
         single = given.ndim == 1
         batch = given[:, None] if single else given
         if batch.ndim != 2 or batch.shape[0] != self.observation_space.size:
@@ -53,14 +66,31 @@ class Policy:
                 f"Observations must be [{self.observation_space.size}, lanes] (features first), "
                 f"got {list(given.shape)}."
             )
-        mask = None if action_mask is None else self._checked_mask(action_mask, batch.shape[1])
-        if explore:
-            self._key, key = jax.random.split(self._key)
-            action = self._sample(self.state, batch, mask, key)
-        else:
-            action = self._best(self.state, batch, mask)
-        result = np.asarray(action[0] if isinstance(self.action_space, Discrete) else action)
+        if not np.isfinite(batch).all():
+            feature, lane = np.argwhere(~np.isfinite(batch))[0]
+            raise ValueError(
+                f"Feature {feature} of lane {lane} is {batch[feature, lane]}: observations must be finite."
+            )
+        lanes = batch.shape[1]
+        mask = None if action_mask is None else self._checked_mask(action_mask, lanes)
+        self._key, key = jax.random.split(self._key)
+        inputs = Inputs(jnp.asarray(batch), mask, None, self._remembered(lanes))
+        choice = self._act(self.actor, inputs, explore=explore, key=key)
+        self._memory = choice.memory
+        result = np.asarray(choice.action[0] if isinstance(self.action_space, Discrete) else choice.action)
         return result[..., 0] if single else result
+
+    def reset(self, where: Any = None) -> None:
+        """Forget the past: of all lanes, or of those whose flag in `where` (`[lanes]`) is set."""
+        if where is None:
+            self._lanes = 0
+        elif self._lanes:
+            self._memory = forget(self._memory, jnp.asarray(where, bool))
+
+    def _remembered(self, lanes: int) -> Any:
+        if self._lanes != lanes:
+            self._lanes, self._memory = lanes, self._algorithm.memory(lanes)
+        return self._memory
 
     def _checked_mask(self, given: Any, lanes: int) -> jax.Array:
         mask = jnp.asarray(given, bool)
@@ -78,52 +108,76 @@ def load(run: str, policy: str | None = None, checkpoint: str = "best") -> Polic
         policy: which one, if the run has several.
         checkpoint: `best`, `latest`, or a checkpoint's name.
     """
-    directory = RunDirectory.open(run)
-    policies, states = load_policies(directory, checkpoint)
-    name = choose_policy(str(run), list(states), policy)
+    policies, actors = load_policies(RunDirectory.open(run), checkpoint)
+    name = choose_policy(str(run), list(actors), policy)
+    return bare_policy(policies, actors, name, str(run))
+
+
+def bare_policy(policies: Policies, actors: ByPolicy, name: str, origin: str) -> Policy:
+    """One of several policies on its own."""
     group = policies.groups[name][0]
-    return Policy(name, policies.algorithms[name], states[name], group.observation, group.action)
+    return Policy(name, policies.algorithms[name], actors[name], group.observation, group.action, origin)
 
 
-def choose_policy(run: str, names: list[str], wanted: str | None) -> str:
-    if wanted is None and len(names) == 1:
-        return names[0]
-    if wanted not in names:
-        what = "has several policies" if wanted is None else f"has no policy {wanted!r}"
-        raise RunError(f"{run} {what}: choose one of {', '.join(names)}.")
-    return wanted
+def load_policies(
+    run: RunDirectory, which: str = "best", opponents: Mapping[str, str] | None = None
+) -> tuple[Policies, ByPolicy]:
+    """All policies of a run, and what acts by them.
+
+    Args:
+        run: the run.
+        which: `best`, `latest`, or a checkpoint's name.
+        opponents: by group, `RUN` or `RUN:POLICY` that takes the place of the run's own policy.
+    """
+    checkpoint = load_checkpoint(run, which)
+    groups = _groups(checkpoint, str(run.path))
+    own = config_json.from_json(run.config()).policies
+    configs, sources = _with_opponents(own, dict(opponents or {}), [g.name for g in groups])
+    policies = Policies(groups, configs)
+    templates = jax.eval_shape(lambda: policies.actors(policies.init(key=jax.random.key(0))))
+    arrays = checkpoint.part("actor")
+    actors = {}
+    for name, template in templates.items():
+        if name in sources:
+            origin, there, _ = find_policy(sources[name])
+            found = under(load_checkpoint(origin, "best").part("actor"), there)
+            actors[name] = from_named_arrays(template, found, f"Policy {there!r} of {origin.path}")
+        else:
+            actors[name] = from_named_arrays(
+                template, under(arrays, name), f"Checkpoint {checkpoint.name} of {run.path}"
+            )
+    return policies, actors
 
 
-def load_policies(run: RunDirectory, which: str = "best") -> tuple[Policies, States]:
-    """All policies of a run with their weights."""
-    config = TrainConfig.from_json(run.config())
-    policies = Policies(make_env(config.env, **dict(config.env_options)), config.policies)
-    return policies, restored_states(policies, load_checkpoint(run, which), str(run.path))
+def _groups(checkpoint: Checkpoint, source: str) -> list[Group]:
+    try:
+        return [
+            Group(g["name"], _box(from_json(g["observation"])), from_json(g["action"]), g["size"])
+            for g in checkpoint.facts["groups"]
+        ]
+    except (KeyError, TypeError) as error:
+        raise RunError(
+            f"Checkpoint {checkpoint.name} of {source} does not say what its policies see and do."
+        ) from error
 
 
-def restored_states(policies: Policies, checkpoint: Checkpoint, source: str) -> States:
-    template = jax.eval_shape(lambda: policies.init(key=jax.random.key(0)))
-    return from_named_arrays(template, checkpoint.arrays, "policy", f"Checkpoint {checkpoint.name} of {source}")
+def _box(space: Space) -> Box:
+    assert isinstance(space, Box)
+    return space
 
 
-def initial_states(policies: Policies, *, key: jax.Array) -> States:
-    """Fresh states, or those of an earlier run where a policy is to begin from one."""
-    states = jax.jit(lambda k: policies.init(key=k))(key)
-    for name, config in policies.configs.items():
-        if config.load is not None:
-            states[name] = _state_from(config.load, states[name])
-    return states
-
-
-def _state_from(source: str, template: Any) -> Any:
-    path, _, wanted = source.rpartition(":") if not RunDirectory(source).path.is_dir() else (source, "", "")
-    run = RunDirectory.open(path or source)
-    names = list(TrainConfig.from_json(run.config()).policies)
-    name = choose_policy(path or source, names, wanted or None)
-    checkpoint = load_checkpoint(run, "best")
-    arrays = {
-        f"policy{rest}": a
-        for key, a in checkpoint.arrays.items()
-        if key.startswith("policy") and (rest := key.removeprefix(f"policy['{name}']")) != key
-    }
-    return from_named_arrays(template, arrays, "policy", f"Policy {name!r} of {path or source}")
+def _with_opponents(
+    own: Mapping[str, PolicyConfig], opponents: dict[str, str], known: list[str]
+) -> tuple[dict[str, PolicyConfig], dict[str, str]]:
+    """The policies with some groups handed over, and where the new ones come from."""
+    if unknown := [group for group in opponents if group not in known]:
+        raise ValueError(f"There is no group {unknown[0]!r} to play for; the groups are {', '.join(known)}.")
+    configs: dict[str, PolicyConfig] = {}
+    for name, config in own.items():
+        left = tuple(g for g in config.groups if g not in opponents)
+        if left:
+            configs[name] = dataclasses.replace(config, groups=left)
+    sources = {f"{group} of {source}": source for group, source in opponents.items()}
+    for (name, source), group in zip(sources.items(), opponents):
+        configs[name] = as_it_was(PolicyConfig((group,), frozen=True, load=source))
+    return configs, sources

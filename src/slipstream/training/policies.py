@@ -1,108 +1,141 @@
-"""Several policies in one training run: who acts by which, and how their experience is put together."""
+"""Several policies in one run: who acts by which, and how their experience is put together."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
-from slipstream.algos.algo import Algorithm, Extras, Rollout
+from slipstream.algos.algo import Algorithm, Average, Inputs, Rollout, alone
+from slipstream.algos.settings import ALGORITHMS
 from slipstream.arrays import keep_compiled_programs
-from slipstream.envs.env import Env, Group
-from slipstream.envs.store import Store
+from slipstream.envs.env import Group
+from slipstream.nets.memory import forget
+from slipstream.spaces import to_json
 from slipstream.training.config import PolicyConfig
+from slipstream.training.networks import network_maker
 
-States = dict[str, Any]
-Views = dict[str, Any]
+ByPolicy = dict[str, Any]
+Views = Mapping[str, Any]
+"""What a `Store` shows to JAX; of anything else that is played in, the same with a single slot."""
 
 
 class Policies:
-    """The policies of a run, by name. Their states are kept by the caller: everything here is a pure function."""
+    """The policies of a run, by name. States and actors are kept by the caller: everything here is a pure function."""
 
-    def __init__(self, env: Env, configs: Mapping[str, PolicyConfig]):
-        check_policies(env, configs)
+    def __init__(self, groups: Sequence[Group], configs: Mapping[str, PolicyConfig], average: Average = alone):
+        check_policies(groups, configs)
         keep_compiled_programs()
+        named = {g.name: g for g in groups}
         self.configs = configs
-        self.groups: dict[str, list[Group]] = {
-            name: [env.group(g) for g in config.groups] for name, config in configs.items()
-        }
+        self.groups: dict[str, list[Group]] = {n: [named[g] for g in config.groups] for n, config in configs.items()}
         self.algorithms: dict[str, Algorithm] = {
-            name: config.algorithm(self.groups[name][0].action) for name, config in configs.items()
+            name: _algorithm(configs[name], members[0], average) for name, members in self.groups.items()
         }
         self.learning = [name for name, config in configs.items() if not config.frozen]
-        self._act = jax.jit(self._act_all, donate_argnames="extras")
-        self._update = jax.jit(self._update_all)
-        self.act_best = jax.jit(self._act_best_all)
-        """`(states, views) -> actions by group`, without exploration, from slot 0."""
+        self._act = jax.jit(self._act_all, static_argnames="explore", donate_argnames=("kept", "memory"))
+        self._update = jax.jit(self._update_all, donate_argnames="states")
 
-    def init(self, *, key: jax.Array) -> States:
+    def init(self, *, key: jax.Array) -> ByPolicy:
+        """Fresh states of all policies."""
         keys = jax.random.split(key, len(self.configs))
-        return {
-            name: self.algorithms[name].init(groups[0].observation, groups[0].action, key=k)
-            for (name, groups), k in zip(self.groups.items(), keys)
-        }
+        return {name: self.algorithms[name].init(key=k) for name, k in zip(self.configs, keys)}
 
-    def empty_extras(self, steps: int, num_worlds: int) -> dict[str, Extras]:
-        """Room for what acting leaves behind over a rollout, of the policies that learn."""
-        extras = {}
-        for name in self.learning:
-            groups = self.groups[name]
-            lanes = num_worlds * sum(g.size for g in groups)
-            space = groups[0].action
-            kind = np.int32 if hasattr(space, "choices") else np.float32
-            action, log_prob = np.zeros((steps, space.size, lanes), kind), np.zeros((steps, lanes), np.float32)
-            extras[name] = Extras(*jax.device_put((action, log_prob), jax.devices()[0]))
-        return extras
+    def actors(self, states: ByPolicy) -> ByPolicy:
+        """What acts, of states."""
+        return {name: self.algorithms[name].actor(state) for name, state in states.items()}
 
-    def _act_all(
-        self, states: States, views: Views, slot: int, extras: dict[str, Extras], key: jax.Array, iteration: int
-    ) -> tuple[dict[str, Extras], dict[str, jax.Array]]:
-        actions: dict[str, jax.Array] = {}
-        kept = {}
-        now = jax.random.fold_in(jax.random.fold_in(key, iteration), slot)
-        keys = jax.random.split(now, len(self.groups))
-        for (name, groups), k in zip(self.groups.items(), keys):
-            observation, mask = self._inputs(views, groups, slot)
-            new = self.algorithms[name].act(states[name], observation, mask, key=k)
-            actions |= self._deal(name, self.algorithms[name].to_env(new.action))
-            if name in extras:
-                kept[name] = jax.tree.map(lambda room, value: room.at[slot].set(value), extras[name], new)
-        return kept, actions
+    def spaces(self) -> list[dict[str, Any]]:
+        """What the groups see and do, as plain data: enough to load these policies without their world."""
+        return [
+            {"name": g.name, "size": g.size, "observation": to_json(g.observation), "action": to_json(g.action)}
+            for members in self.groups.values()
+            for g in members
+        ]
+
+    def lanes(self, name: str, num_worlds: int) -> int:
+        return num_worlds * sum(g.size for g in self.groups[name])
+
+    # Acting.
+
+    def new_memory(self, num_worlds: int) -> ByPolicy:
+        """What every policy remembers before anything has happened."""
+        return committed({n: a.memory(self.lanes(n, num_worlds)) for n, a in self.algorithms.items()})
+
+    def room_to_keep(self, actors: ByPolicy, views: Views, memory: ByPolicy, steps: int) -> ByPolicy:
+        """Room for what acting keeps over a rollout, of the policies that learn."""
+
+        def choices() -> ByPolicy:
+            return {
+                name: self.algorithms[name]
+                .act(actors[name], self._inputs(name, views, 0, memory), explore=True, key=jax.random.key(0))
+                .kept
+                for name in self.learning
+            }
+
+        room = jax.tree.map(lambda kept: jnp.zeros((steps, *kept.shape), kept.dtype), jax.eval_shape(choices))
+        return committed(room)
 
     def act(
         self,
-        states: States,
+        actors: ByPolicy,
         views: Views,
         slot: int,
-        extras: dict[str, Extras],
+        kept: ByPolicy,
+        memory: ByPolicy,
         *,
+        explore: bool,
         key: jax.Array,
-        iteration: int = 0,
-    ) -> tuple[dict[str, Extras], dict[str, jax.Array]]:
-        """Choose every agent's action from what a slot of the store shows.
+        iteration: int,
+    ) -> tuple[dict[str, jax.Array], ByPolicy, ByPolicy]:
+        """Choose every agent's action from what a slot shows.
 
         What is drawn depends on the key, the iteration and the slot, so one key serves a whole run.
 
+        Args:
+            actors: by policy.
+            views: what there is to see.
+            slot: where to look.
+            kept: `room_to_keep`, to be filled in at this slot; what is given is used up. Empty: nothing is kept.
+            memory: of all policies; used up as well.
+            explore: act as in training, or as well as can be.
+            key: randomness of the whole run.
+            iteration: tells this call's randomness from others'.
+
         Returns:
-            The extras with this slot's filled in (the given ones are used up), and the actions by group.
+            The actions by group, what was kept, and what is remembered.
         """
-        return self._act(states, views, slot, extras, key, iteration)
+        return self._act(actors, views, slot, kept, memory, key, iteration, explore=explore)
 
-    def _act_best_all(self, states: States, views: Views) -> dict[str, jax.Array]:
+    def _act_all(
+        self, actors: ByPolicy, views: Views, slot: Any, kept: ByPolicy, memory: ByPolicy, key, iteration, explore: bool
+    ) -> tuple[dict[str, jax.Array], ByPolicy, ByPolicy]:
         actions: dict[str, jax.Array] = {}
-        for name, groups in self.groups.items():
-            observation, mask = self._inputs(views, groups, 0)
-            action = self.algorithms[name].act_best(states[name], observation, mask)
-            actions |= self._deal(name, self.algorithms[name].to_env(action))
-        return actions
+        filled, remembered = {}, {}
+        now = jax.random.fold_in(jax.random.fold_in(key, iteration), slot)
+        for name, k in zip(self.groups, jax.random.split(now, len(self.groups))):
+            inputs = self._inputs(name, views, slot, memory)
+            choice = self.algorithms[name].act(actors[name], inputs, explore=explore, key=k)
+            actions |= self._deal(name, choice.action)
+            remembered[name] = choice.memory
+            if name in kept:
+                filled[name] = jax.tree.map(lambda room, value: room.at[slot].set(value), kept[name], choice.kept)
+        return actions, filled, remembered
 
-    def _inputs(self, views: Views, groups: list[Group], slot: Any) -> tuple[jax.Array, jax.Array | None]:
-        observation = _side_by_side([views["observation"][g.name][slot] for g in groups])
+    def _inputs(self, name: str, views: Views, slot: Any, memory: ByPolicy) -> Inputs:
+        groups = self.groups[name]
         masks = _masks(views, groups)
-        return observation, None if masks is None else _side_by_side([m[slot] for m in masks])
+        begins = _of_lanes([views["done"][slot]] * len(groups), groups)
+        return Inputs(
+            observation=_side_by_side([views["observation"][g.name][slot] for g in groups]),
+            mask=None if masks is None else _side_by_side([m[slot] for m in masks]),
+            active=_side_by_side([views["active"][g.name][slot] for g in groups])
+            if _has_active(views, groups)
+            else None,
+            memory=forget(memory[name], begins),
+        )
 
     def _deal(self, name: str, action: jax.Array) -> dict[str, jax.Array]:
         """Hand a policy's actions back to its groups."""
@@ -113,57 +146,79 @@ class Policies:
             start += worlds * g.size
         return dealt
 
-    def _update_all(self, states: States, views: Views, extras: dict[str, Extras], progress, key, iteration):
-        updated, metrics = dict(states), {}
-        steps = views["truncated"].shape[0] - 1  # one more than the last slot that actions were drawn for
-        key = jax.random.fold_in(jax.random.fold_in(key, iteration), steps)
-        for name, k in zip(self.learning, jax.random.split(key, max(len(self.learning), 1))):
-            rollout = self._rollout(name, views, extras[name])
-            updated[name], metrics[name] = self.algorithms[name].update(states[name], rollout, progress, key=k)
-        return updated, metrics
+    # Learning.
 
     def update(
         self,
-        states: States,
+        states: ByPolicy,
         views: Views,
-        extras: dict[str, Extras],
-        progress: float,
+        kept: ByPolicy,
+        elapsed: Mapping[str, float],
         *,
         key: jax.Array,
-        iteration: int = 0,
-    ) -> tuple[States, dict[str, dict[str, jax.Array]]]:
-        """Let every policy that learns learn from a full store."""
-        return self._update(states, views, extras, progress, key, iteration)
+        iteration: int,
+    ) -> tuple[ByPolicy, dict[str, dict[str, jax.Array]]]:
+        """Let every policy that learns learn from a full store. The states that are given are used up.
 
-    def _rollout(self, name: str, views: Views, extras: Extras) -> Rollout:
+        Args:
+            states: of the policies that learn.
+            views: of the store.
+            kept: what acting kept.
+            elapsed: by policy, how much of its schedules it has behind it, from 0 to 1.
+            key: randomness of the whole run.
+            iteration: tells this call's randomness from others'.
+        """
+        return self._update(states, views, kept, elapsed, key, iteration)
+
+    def _update_all(self, states: ByPolicy, views: Views, kept: ByPolicy, elapsed, key, iteration):
+        updated, metrics = {}, {}
+        steps = views["done"].shape[0] - 1  # one more than the last slot that actions were drawn for
+        key = jax.random.fold_in(jax.random.fold_in(key, iteration), steps)
+        for name, k in zip(self.learning, jax.random.split(key, max(len(self.learning), 1))):
+            rollout = self._rollout(name, views, kept[name])
+            updated[name], metrics[name] = self.algorithms[name].update(
+                states[name], rollout, elapsed=elapsed[name], key=k
+            )
+        return updated, metrics
+
+    def _rollout(self, name: str, views: Views, kept: Any) -> Rollout:
         groups = self.groups[name]
-
-        def of_lanes(flags: jax.Array, g: Group, lanes: int) -> jax.Array:
-            return flags if flags.shape[-1] == lanes else jnp.repeat(flags, g.size, axis=-1)
 
         def joined(kind: str, start: int) -> jax.Array:
             return _side_by_side([views[kind][g.name][start:] for g in groups])
 
-        lanes = {g.name: views["reward"][g.name].shape[-1] for g in groups}
-        ended = {
-            kind: _side_by_side([of_lanes(flags(g)[1:], g, lanes[g.name]) for g in groups])
-            for kind, flags in (
-                ("terminated", lambda g: views["terminated"][g.name]),
-                ("truncated", lambda g: views["truncated"]),
-            )
-        }
-        active, masks = views["active"], _masks(views, groups)
+        masks = _masks(views, groups)
         return Rollout(
             observation=joined("observation", 0),
-            action=extras.action,
-            log_prob=extras.log_prob,
+            kept=kept,
             reward=joined("reward", 1),
-            terminated=ended["terminated"],
-            truncated=ended["truncated"],
+            terminated=joined("terminated", 1),
+            truncated=_of_lanes([views["truncated"][1:]] * len(groups), groups),
             final_observation=joined("final_observation", 1),
-            active=joined("active", 0) if groups[0].name in active else None,
+            begins=_of_lanes([views["done"]] * len(groups), groups),
+            active=joined("active", 0) if _has_active(views, groups) else None,
             action_mask=None if masks is None else _side_by_side(masks),
         )
+
+
+def _algorithm(config: PolicyConfig, group: Group, average: Average) -> Algorithm:
+    make = ALGORITHMS[config.algo].load_maker()
+    network = None if config.network is None else network_maker(config.network)
+    return make(config.settings, group.observation, group.action, network=network, average=average)
+
+
+def committed(tree: Any) -> Any:
+    """JAX compiles anew for arrays that are not tied to a device, and those of a store are."""
+    return jax.device_put(tree, jax.devices()[0])
+
+
+def _has_active(views: Views, groups: list[Group]) -> bool:
+    return groups[0].name in views["active"]
+
+
+def _of_lanes(flags: list[jax.Array], groups: list[Group]) -> jax.Array:
+    """Flags of worlds for all agents of some groups, `[..., lanes]`."""
+    return _side_by_side([f if g.size == 1 else jnp.repeat(f, g.size, axis=-1) for f, g in zip(flags, groups)])
 
 
 def _masks(views: Views, groups: list[Group]) -> list[jax.Array] | None:
@@ -174,7 +229,7 @@ def _masks(views: Views, groups: list[Group]) -> list[jax.Array] | None:
     choices = next(given[g.name].shape[1] for g in groups if g.name in given)
 
     def everything(g: Group) -> jax.Array:
-        slots, lanes = views["reward"][g.name].shape
+        slots, _, lanes = views["observation"][g.name].shape
         return jnp.ones((slots, choices, lanes), bool)
 
     return [given[g.name] if g.name in given else everything(g) for g in groups]
@@ -184,16 +239,9 @@ def _side_by_side(parts: list[jax.Array]) -> jax.Array:
     return parts[0] if len(parts) == 1 else jnp.concatenate(parts, axis=-1)
 
 
-def store_views(store: Store) -> Views:
-    """What JAX sees of a store: the same memory."""
-    kinds = ("observation", "final_observation", "reward", "terminated", "active", "action_mask")
-    views: Views = {kind: {g: b.view for g, b in getattr(store, kind).items()} for kind in kinds}
-    return {**views, "truncated": store.truncated.view}
-
-
-def check_policies(env: Env, configs: Mapping[str, PolicyConfig]) -> None:
+def check_policies(groups: Sequence[Group], configs: Mapping[str, PolicyConfig]) -> None:
     """Every group has exactly one policy, and groups of one policy fit together."""
-    known = [g.name for g in env.groups]
+    known = {g.name: g for g in groups}
     taken: dict[str, str] = {}
     for name, config in configs.items():
         if not config.groups:
@@ -204,7 +252,7 @@ def check_policies(env: Env, configs: Mapping[str, PolicyConfig]) -> None:
             if group in taken:
                 raise ValueError(f"Group {group!r} has two policies, {taken[group]!r} and {name!r}.")
             taken[group] = name
-        first, *others = (env.group(g) for g in config.groups)
+        first, *others = (known[g] for g in config.groups)
         for other in others:
             if (other.observation, other.action) != (first.observation, first.action):
                 raise ValueError(

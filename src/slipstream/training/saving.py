@@ -1,29 +1,29 @@
-"""Learners and worlds as named arrays, and back."""
+"""Pytrees as named arrays, and back."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from slipstream.envs.store import Store
 from slipstream.runs.directory import RunError
 
 
-def named_arrays(tree: Any, prefix: str) -> dict[str, np.ndarray]:
-    """Every array of a pytree under its path."""
+def named_arrays(tree: Any) -> dict[str, np.ndarray]:
+    """Every array of a pytree under the fields that lead to it, such as `walker/network/critic/layers/0/weight`."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
-    return {prefix + jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in leaves}
+    return {_name(path): np.asarray(leaf) for path, leaf in leaves}
 
 
-def from_named_arrays(template: Any, arrays: dict[str, np.ndarray], prefix: str, source: str) -> Any:
+def from_named_arrays(template: Any, arrays: Mapping[str, np.ndarray], source: str) -> Any:
     """A pytree like `template` with the arrays of a checkpoint, or an error if they do not fit."""
     leaves, structure = jax.tree_util.tree_flatten_with_path(template)
     restored = []
     for path, leaf in leaves:
-        name = prefix + jax.tree_util.keystr(path)
+        name = _name(path)
         if name not in arrays:
             raise RunError(f"{source} is of another kind of run: it has no array {name!r}.")
         if arrays[name].shape != leaf.shape:
@@ -34,16 +34,10 @@ def from_named_arrays(template: Any, arrays: dict[str, np.ndarray], prefix: str,
     return jax.tree_util.tree_unflatten(structure, restored)
 
 
-CHOICE_BUFFERS = ("observation", "active", "action_mask")
+def _name(path: Any) -> str:
+    return jax.tree_util.keystr(path, simple=True, separator="/")
 
 
-def save_slot(store: Store, slot: int) -> dict[str, np.ndarray]:
-    """What the next actions are chosen from."""
-    named = store.named_buffers()
-    return {n: np.asarray(b.view[slot]) for n, b in named.items() if n.partition("/")[0] in CHOICE_BUFFERS}
-
-
-def restore_slot(store: Store, slot: int, arrays: dict[str, np.ndarray]) -> None:
-    for name, buffer in store.named_buffers().items():
-        if name.partition("/")[0] in CHOICE_BUFFERS:
-            buffer.put(slot, arrays[name])
+def under(arrays: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    """Those whose names begin with `prefix/`, without it."""
+    return {name.removeprefix(f"{prefix}/"): a for name, a in arrays.items() if name.startswith(f"{prefix}/")}

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import drjit as dr
 
 from slipstream.envs.classic.pendulum import wrap_angle
+from slipstream.envs.drawing import BLUE, GREEN, INK, SAND, Circle, Line, Picture
 from slipstream.envs.env import Env, Float, Group
 from slipstream.spaces import Box, Discrete
 
@@ -31,6 +32,7 @@ class Acrobot(Env):
 
     max_steps = 500
     gymnasium_id = "Acrobot-v1"
+    playback_step = TIME_STEP / 4  # in time it would be slow to watch
     groups = (Group("arm", observation=Box(6), action=Discrete(3)),)
 
     def reset(self, rng):
@@ -53,6 +55,19 @@ class Acrobot(Env):
         sin1, cos1 = dr.sincos(state.theta1)
         sin2, cos2 = dr.sincos(state.theta2)
         return cos1, sin1, cos2, sin2, state.theta1_dot, state.theta2_dot
+
+    def draw(self, state):
+        theta1, theta2 = float(state["theta1"][0]), float(state["theta2"][0])
+        elbow = (math.sin(theta1), -math.cos(theta1))
+        tip = (elbow[0] + math.sin(theta1 + theta2), elbow[1] - math.cos(theta1 + theta2))
+        shapes = [
+            Line(((-2.2, 1.0), (2.2, 1.0)), 0.03, GREEN),
+            Line(((0.0, 0.0), elbow), 0.16, BLUE),
+            Line((elbow, tip), 0.16, SAND),
+            Circle((0.0, 0.0), 0.06, INK),
+            Circle(elbow, 0.06, INK),
+        ]
+        return Picture(shapes, bounds=(-2.2, -2.2, 2.2, 2.2))
 
 
 def _derivative(s, torque):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import drjit as dr
 
+from slipstream.envs.drawing import BLUE, GREY, INK, SAND, Circle, Line, Picture, rectangle
 from slipstream.envs.env import Env, Float, Group
 from slipstream.spaces import Box, Discrete
 
@@ -33,6 +34,7 @@ class CartPole(Env):
 
     max_steps = 500
     gymnasium_id = "CartPole-v1"
+    playback_step = TIME_STEP
     groups = (Group("cart", observation=Box(4), action=Discrete(2)),)
 
     def reset(self, rng):
@@ -55,3 +57,19 @@ class CartPole(Env):
 
     def observe(self, state):
         return state.x, state.x_dot, state.theta, state.theta_dot
+
+    def draw(self, state):
+        x, theta = float(state["x"][0]), float(state["theta"][0])
+        axle = (x, 0.32)
+        tip = (x + 2.0 * HALF_LENGTH * math.sin(theta), axle[1] + 2.0 * HALF_LENGTH * math.cos(theta))
+        stops = [Line(((end, 0.0), (end, 0.16)), 0.03, GREY) for end in (-POSITION_LIMIT, POSITION_LIMIT)]
+        wheels = [Circle((x + offset, 0.06), 0.06, INK) for offset in (-0.14, 0.14)]
+        shapes = [
+            Line(((-POSITION_LIMIT, 0.0), (POSITION_LIMIT, 0.0)), 0.03, GREY),
+            *stops,
+            *wheels,
+            rectangle(x - 0.25, 0.08, x + 0.25, 0.32, BLUE),
+            Line((axle, tip), 0.08, SAND),
+            Circle(axle, 0.05, INK),
+        ]
+        return Picture(shapes, bounds=(-2.6, -0.7, 2.6, 1.9))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import drjit as dr
 
+from slipstream.envs.drawing import GREY, INK, RED, Circle, Line, Picture
 from slipstream.envs.env import Env, Float, Group
 from slipstream.spaces import Box
 
@@ -32,6 +33,7 @@ class Pendulum(Env):
 
     max_steps = 200
     gymnasium_id = "Pendulum-v1"
+    playback_step = TIME_STEP
     groups = (Group("pendulum", observation=Box(3), action=Box(1, -MAX_TORQUE, MAX_TORQUE)),)
 
     def reset(self, rng):
@@ -48,3 +50,13 @@ class Pendulum(Env):
     def observe(self, state):
         sin, cos = dr.sincos(state.theta)
         return cos, sin, state.theta_dot
+
+    def draw(self, state):
+        theta = float(state["theta"][0])
+        tip = (-math.sin(theta), math.cos(theta))
+        shapes = [
+            Circle((0.0, 1.0), 0.03, GREY),  # where it should be held
+            Line(((0.0, 0.0), tip), 0.16, RED),
+            Circle((0.0, 0.0), 0.05, INK),
+        ]
+        return Picture(shapes, bounds=(-1.25, -1.25, 1.25, 1.25))

@@ -36,6 +36,12 @@ class Ant(UprightRobot):
         reset_noise_scale: float = 0.1,
         **upright: Any,
     ):
+        """Args:
+        contact_cost_weight: what the sum of the squares of all contact wrenches costs; 0 leaves them out.
+        main_body: the body whose speed is paid for, by number or by name.
+        healthy_z_range: at which heights of its torso, in metres, the robot has not fallen.
+        contact_force_range: components of contact wrenches are clipped to it.
+        """
         self.contact_cost_weight, self.contact_force_range = contact_cost_weight, contact_force_range
         self.main_body, self.healthy_z_range = main_body, healthy_z_range
         super().__init__(

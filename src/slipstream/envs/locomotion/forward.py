@@ -31,6 +31,12 @@ class ForwardRobot(Robot):
         exclude_current_positions_from_observation: bool = True,
         **robot: Any,
     ):
+        """Args:
+        ctrl_cost_weight: what the sum of the squares of an action costs.
+        reset_noise_scale: how far from the default pose, and how fast, an episode begins.
+        forward_reward_weight: what a speed of 1 m/s along x earns in a step.
+        exclude_current_positions_from_observation: whether the robot does not see where on the ground it is.
+        """
         self.forward_reward_weight, self.ctrl_cost_weight = forward_reward_weight, ctrl_cost_weight
         self.reset_noise_scale = reset_noise_scale
         self.hidden_positions = self.ground_coordinates if exclude_current_positions_from_observation else 0
@@ -76,6 +82,10 @@ class UprightRobot(ForwardRobot):
         terminate_when_unhealthy: bool = True,
         **forward: Any,
     ):
+        """Args:
+        healthy_reward: what a step earns in which the robot has not fallen.
+        terminate_when_unhealthy: whether a fall ends the episode.
+        """
         self.healthy_reward, self.terminate_when_unhealthy = healthy_reward, terminate_when_unhealthy
         super().__init__(xml_file, frame_skip, **forward)
 

@@ -31,6 +31,11 @@ class Hopper(UprightRobot):
         reset_noise_scale: float = 5e-3,
         **upright: Any,
     ):
+        """Args:
+        healthy_state_range: within which all angles and velocities of a healthy robot are.
+        healthy_z_range: at which heights of its torso, in metres, the robot has not fallen.
+        healthy_angle_range: at which angles of its torso, in radians, the robot has not fallen.
+        """
         self.healthy_state_range, self.healthy_z_range = healthy_state_range, healthy_z_range
         self.healthy_angle_range = healthy_angle_range
         super().__init__(

@@ -43,6 +43,11 @@ class Humanoid(UprightRobot):
         reset_noise_scale: float = 1e-2,
         **upright: Any,
     ):
+        """Args:
+        contact_cost_weight: what the sum of the squares of all contact wrenches costs; 0 leaves them out.
+        contact_cost_range: the cost of contacts is clipped to it.
+        healthy_z_range: at which heights of its torso, in metres, the robot has not fallen.
+        """
         self.contact_cost_weight, self.contact_cost_range = contact_cost_weight, contact_cost_range
         self.healthy_z_range = healthy_z_range
         super().__init__(

@@ -64,8 +64,8 @@ class HumanoidFlagrunHarder(HumanoidFlagrun):
         """Args:
         full_height: 0.7 x the height of the torso + 0.3 x that of the pelvis from which on the robot stands.
         ground_steps: the episode ends after so many steps on the ground.
-        random_push: see `Randomisation`.
-        push_interval: likewise.
+        random_push: pushes make the robot so much faster, in m/s, in a random horizontal direction.
+        push_interval: seconds between two pushes, in the mean.
         """
         self.full_height, self.ground_steps = full_height, ground_steps
         super().__init__(random_push=random_push, push_interval=push_interval, **runner)

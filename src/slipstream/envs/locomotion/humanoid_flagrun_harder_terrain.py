@@ -36,7 +36,7 @@ class TerrainState(HarderState):
 
 
 class HumanoidFlagrunHarderTerrain(HumanoidFlagrunHarder):
-    """Get up and run from flag to flag over hills, bumps and obstacles that grow with success.
+    """Get up and run from flag to flag over ground that gets harder with success.
 
     `humanoid_flagrun_harder` of Liang et al. 2018 on complex terrain.
     """

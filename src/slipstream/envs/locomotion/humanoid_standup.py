@@ -38,6 +38,13 @@ class HumanoidStandup(Robot):
         exclude_current_positions_from_observation: bool = True,
         **robot: Any,
     ):
+        """Args:
+        ctrl_cost_weight: what the sum of the squares of an action costs.
+        impact_cost_weight: what the sum of the squares of all contact wrenches costs; 0 leaves them out.
+        impact_cost_range: the cost of impacts is clipped to it.
+        reset_noise_scale: how far from lying still an episode begins.
+        exclude_current_positions_from_observation: whether the robot does not see where on the ground it is.
+        """
         self.impact_cost_weight, self.impact_cost_range = impact_cost_weight, impact_cost_range
         self.ctrl_cost_weight, self.reset_noise_scale = ctrl_cost_weight, reset_noise_scale
         self.hidden_positions = 2 if exclude_current_positions_from_observation else 0

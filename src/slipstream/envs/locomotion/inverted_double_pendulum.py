@@ -40,6 +40,10 @@ class InvertedDoublePendulum(robot.Robot):
         reset_noise_scale: float = 0.1,
         **robot: Any,
     ):
+        """Args:
+        healthy_reward: what a step earns in which the poles have not fallen.
+        reset_noise_scale: how far from the default pose, and how fast, an episode begins.
+        """
         self.healthy_reward, self.reset_noise_scale = healthy_reward, reset_noise_scale
         super().__init__(xml_file, frame_skip, **robot)
 

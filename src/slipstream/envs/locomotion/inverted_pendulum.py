@@ -27,6 +27,9 @@ class InvertedPendulum(Robot):
         reset_noise_scale: float = 0.01,
         **robot: Any,
     ):
+        """Args:
+        reset_noise_scale: how far from the default pose, and how fast, an episode begins.
+        """
         self.reset_noise_scale = reset_noise_scale
         super().__init__(xml_file, frame_skip, **robot)
 

@@ -22,6 +22,7 @@ class Reacher(Robot):
 
     max_steps = 50
     name = "arm"
+    camera = (0.8, -75.0)
     gymnasium_id = "Reacher-v5"
 
     def __init__(
@@ -32,6 +33,10 @@ class Reacher(Robot):
         reward_control_weight: float = 1.0,
         **robot: Any,
     ):
+        """Args:
+        reward_dist_weight: what a metre between the tip and the target costs in a step.
+        reward_control_weight: what the sum of the squares of an action costs.
+        """
         self.reward_dist_weight, self.reward_control_weight = reward_dist_weight, reward_control_weight
         super().__init__(xml_file, frame_skip, **robot)
 

@@ -51,6 +51,8 @@ class Robot(Env):
     """Of the group of agents (of one)."""
     # Accelerations are the least exact, and only where the next solve starts.
     tolerances = {"observation": 1e-4, "qvel": 1e-4, "qacc": 1e-3}
+    camera: ClassVar[tuple[float, float]] = (4.0, -15.0)
+    """In films: how far from the robot it is in metres, and how it is tilted in degrees (down: negative)."""
     state_type: ClassVar[type[State]] = State
     """With more fields (that have defaults) for a task that needs them."""
 
@@ -76,7 +78,12 @@ class Robot(Env):
         timestep: of a physics step, in seconds; None: what the file says.
         self_contacts: how many contacts a robot can have with itself at once; further ones are left out.
             0: its parts pass through each other.
-        random_mass: see `Randomisation` for this and the following.
+        random_mass: the mass and inertia of each link differ from the file's by up to this share.
+        random_friction: all friction coefficients together differ by up to this share.
+        random_strength: each motor differs by up to this share.
+        random_latency: actions are carried out up to so many control steps late.
+        random_push: pushes make the robot so much faster, in m/s, in a random horizontal direction.
+        push_interval: seconds between two pushes, in the mean.
         """
         if frame_skip < 1:
             raise ValueError(f"frame_skip must be at least 1, got {frame_skip}.")
@@ -85,7 +92,7 @@ class Robot(Env):
         )
         self.model = self._load_model(xml_file, integrator, timestep, self_contacts)
         self.frame_skip = frame_skip
-        self.time_step = self.model.options.timestep * frame_skip
+        self.time_step = self.playback_step = self.model.options.timestep * frame_skip
         ranges = [actuator.ctrl_range for actuator in self.model.actuators]
         action = Box(self.model.nu, *(tuple(bounds) for bounds in zip(*ranges)))
         self.groups = (Group(self.name, observation=Box(self._count_features()), action=action),)

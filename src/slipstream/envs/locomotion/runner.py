@@ -70,7 +70,7 @@ class Runner(Robot):
         **robot: Any,
     ):
         """Args:
-        xml_file: see `Robot`.
+        xml_file: a path, or the name of one of Gymnasium's assets.
         frame_skip: physics steps per control step.
         start_height: of the torso when the robot stands.
         alive_height: below it the robot has fallen.
@@ -81,7 +81,7 @@ class Runner(Robot):
         collision_cost_weight: for each two feet that touch.
         heading_reward_weight: for facing the target.
         upright_reward_weight: for an upright torso.
-        integrator: see `Robot`.
+        integrator: `euler`, `rk4` or `implicitfast`; None: what the file says.
         timestep: of a physics step, in seconds; None: such that a control step takes 1/60 s.
         """
         self.start_height, self.alive_height, self.alive_reward_weight = start_height, alive_height, alive_reward

@@ -14,6 +14,7 @@ class Swimmer(ForwardRobot):
     """
 
     name = "swimmer"
+    camera = (5.0, -55.0)
     gymnasium_id = "Swimmer-v5"
     ground_coordinates = 2
 

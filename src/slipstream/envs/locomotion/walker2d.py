@@ -29,6 +29,10 @@ class Walker2d(UprightRobot):
         reset_noise_scale: float = 5e-3,
         **upright: Any,
     ):
+        """Args:
+        healthy_z_range: at which heights of its torso, in metres, the robot has not fallen.
+        healthy_angle_range: at which angles of its torso, in radians, the robot has not fallen.
+        """
         self.healthy_z_range, self.healthy_angle_range = healthy_z_range, healthy_angle_range
         super().__init__(
             xml_file, frame_skip, ctrl_cost_weight=ctrl_cost_weight, reset_noise_scale=reset_noise_scale, **upright

@@ -8,11 +8,15 @@ from dataclasses import dataclass, replace
 import drjit as dr
 import numpy as np
 
+from slipstream.envs.drawing import BLUE, GREY, INK, RED, Circle, Line, Picture, Polygon, Text, placed
 from slipstream.envs.env import Bool, Env, Float, Group, Int
 from slipstream.envs.nearest import nearest
 from slipstream.spaces import Box, MultiDiscrete
 
 TURN = 2.0 * math.pi
+DART = ((1.0, 0.0), (-0.8, 0.65), (-0.4, 0.0), (-0.8, -0.65))
+"""How an agent is drawn that heads to the right."""
+REACH = "#f3d3d3"
 
 
 @dataclass
@@ -231,6 +235,31 @@ class TagContinuous(Env):
     def report(self, state):
         left = self.runner.count(state.still_in_game["runner"])
         return {"runners_left": left * (1.0 / self.runner.size)}
+
+    def draw(self, state):
+        side, n = self.length, self.tagger.size
+        x, y, direction = (state[name].tolist() for name in ("loc_x", "loc_y", "direction"))
+        playing = state["still_in_game"].astype(bool).tolist()
+        colours = [RED] * n + [BLUE] * self.runner.size
+        order = sorted(range(len(x)), key=lambda i: (playing[i], i < n))  # who has left lies below, taggers on top
+        agents = [
+            Polygon(placed(DART, (x[i], y[i]), direction[i], side * (0.025 if i < n else 0.018)), colours[i])
+            if playing[i]
+            else Circle((x[i], y[i]), 0.008 * side, GREY)
+            for i in order
+        ]
+        reach = [Circle((x[i], y[i]), self.tag_radius, REACH) for i in range(n)]
+        fence = ((0.0, 0.0), (side, 0.0), (side, side), (0.0, side), (0.0, 0.0))
+        left = f"{sum(playing[n:])} of {self.runner.size} runners left"
+        above = 1.04 * side
+        shapes = [
+            Line(fence, 0.006 * side, GREY),
+            *reach,
+            *agents,
+            Text((0.0, above), left, 0.05 * side, INK, "left"),
+            Text((side, above), f"step {int(state['step'][0])}", 0.05 * side, INK, "right"),
+        ]
+        return Picture(shapes, bounds=(-0.04 * side, -0.04 * side, 1.04 * side, 1.09 * side))
 
 
 def _levels(low: float, high: float, count: int):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 import drjit as dr
 
+from slipstream.envs.drawing import BLUE, GREY, INK, PAPER, RED, Circle, Line, Picture, Text
 from slipstream.envs.env import Env, Group, Int
 from slipstream.spaces import Box, Discrete
 
@@ -152,6 +154,23 @@ class TagGridworld(Env):
     def report(self, state):
         nearest, _ = self._lowest(self._squared_distance(state), state)
         return {"tagged": dr.select(nearest == 0, 1.0, 0.0)}
+
+    def draw(self, state):
+        *taggers, runner = zip(state["loc_x"].tolist(), state["loc_y"].tolist())
+        low, high = -0.5, self.length + 0.5
+        edges = [low + i for i in range(self.length + 2)]
+        grid = [Line(((low, at), (high, at)), 0.02, GREY) for at in edges]
+        grid += [Line(((at, low), (at, high)), 0.02, GREY) for at in edges]
+        crowds = Counter(taggers)
+        counts = [Text(place, str(count), 0.45, PAPER) for place, count in crowds.items() if count > 1]
+        shapes = [
+            *grid,
+            *(Circle(place, 0.34, RED) for place in crowds),
+            *counts,
+            Circle(runner, 0.34, BLUE),
+            Text((low, high + 0.5), f"step {int(state['step'][0])}", 0.55, INK, "left"),
+        ]
+        return Picture(shapes, bounds=(low - 0.3, low - 0.3, high + 0.3, high + 0.95))
 
 
 def _check_positive(**counts: int) -> None:

@@ -1,0 +1,125 @@
+"""From what a user writes to a whole configuration: presets, and settings by their plain names."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from slipstream.algos.settings import ALGORITHMS
+from slipstream.envs.env import Env
+from slipstream.envs.registry import AnyEnv, env_name, env_options, make_env, nearest_names
+from slipstream.training.config import DRIVERS, PolicyConfig, TrainConfig
+from slipstream.training.config_json import changed, field_names, make_settings
+from slipstream.training.policies import check_policies
+from slipstream.training.presets import preset
+
+RUN, DRIVER, POLICY, ALGORITHM, WORLD = "the run", "the driver", "the policies", "the algorithm", "the world"
+
+
+def default_config(
+    env: AnyEnv,
+    *,
+    algo: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    policies: Mapping[str, PolicyConfig] | None = None,
+    env_options: Mapping[str, Any] | None = None,
+    **changes: Any,
+) -> TrainConfig:
+    """The preset of a world, with changes.
+
+    Args:
+        env: the world.
+        algo: how the default policies learn; by default as the preset says.
+        settings: changes to the algorithm's settings, for all default policies.
+        policies: who learns and how; by default one policy for each group.
+        env_options: options of the world.
+        **changes: whatever else is to be changed, by its plain name: a field of `TrainConfig` or of its driver, a
+            setting of the algorithm, or an option of the world.
+    """
+    name = env_name(env)
+    base = preset(name)
+    algo = base.algo if algo is None else algo
+    if algo not in ALGORITHMS:
+        raise ValueError(f"Unknown algorithm {algo!r}: {nearest_names(algo, list(ALGORITHMS))}")
+    options = {**base.env_options, **(env_options or {})}
+    driver = DRIVERS["fused"](num_worlds=base.num_worlds, rollout_length=base.rollout_length)
+    chosen = make_settings(algo, settings or {}, base.settings(algo))
+    placeholder = {"": PolicyConfig((), algo, chosen)} if policies is None else policies
+    config = TrainConfig(
+        name,
+        placeholder,
+        options,
+        driver=driver,
+        total_steps=base.total_steps,
+        evaluate_every=base.evaluate_every,
+    )
+    config = with_changes(config, changes, env, explicit={ALGORITHM: settings or {}, WORLD: env_options or {}})
+    world = make_env(env, **dict(config.env_options))
+    if policies is None:
+        (template,) = config.policies.values()
+        policies = {g.name: dataclasses.replace(template, groups=(g.name,)) for g in world.groups}
+        config = dataclasses.replace(config, policies=policies)
+    check_policies(world.groups, config.policies)
+    return config
+
+
+def with_changes(
+    config: TrainConfig,
+    changes: Mapping[str, Any],
+    env: AnyEnv | None = None,
+    explicit: Mapping[str, Mapping[str, Any]] | None = None,
+) -> TrainConfig:
+    """A configuration with values changed by their plain names.
+
+    Args:
+        config: what to start from.
+        changes: names and values.
+        env: the world, where it cannot be made from its name.
+        explicit: names that were given for the algorithm or the world in so many words, and are not ambiguous.
+    """
+    places = _places(config, env)
+    by_place: dict[str, dict[str, Any]] = {place: {} for place in places}
+    for name, value in changes.items():
+        by_place[_place_of(name, places, explicit or {})][name] = value
+    if by_place[RUN].get("total_seconds") is not None and "total_steps" not in by_place[RUN]:
+        by_place[RUN]["total_steps"] = None  # whoever gives a time wants all of it
+    plain = {name: value for name, value in by_place[RUN].items() if name != "env_options"}
+    policies = {n: _changed_policy(p, by_place[POLICY], by_place[ALGORITHM]) for n, p in config.policies.items()}
+    options = {**config.env_options, **by_place[RUN].get("env_options", {}), **by_place[WORLD]}
+    run = changed(config, plain) if plain else config
+    return dataclasses.replace(
+        run, policies=policies, env_options=options, driver=changed(config.driver, by_place[DRIVER])
+    )
+
+
+def _places(config: TrainConfig, env: AnyEnv | None) -> dict[str, list[str]]:
+    """Which names there are, by what they belong to."""
+    settings = {name for p in config.policies.values() for name in field_names(type(p.settings))}
+    return {
+        RUN: [n for n in field_names(TrainConfig) if n not in ("env", "policies", "driver")],
+        DRIVER: [n for n in field_names(type(config.driver)) if n != "kind"],
+        POLICY: ["network"],
+        ALGORITHM: sorted(settings),
+        WORLD: [] if isinstance(env, Env) else list(env_options(config.env if env is None else env)),
+    }
+
+
+def _place_of(name: str, places: Mapping[str, list[str]], explicit: Mapping[str, Mapping[str, Any]]) -> str:
+    homes = [place for place, names in places.items() if name in names and name not in explicit.get(place, {})]
+    if len(homes) == 1:
+        return homes[0]
+    if homes:
+        raise ValueError(
+            f"{name!r} is ambiguous: it belongs to {' and to '.join(homes)}. Say which one is meant, with "
+            f"settings={{{name!r}: ...}} (--set) or env_options={{{name!r}: ...}} (--option)."
+        )
+    known = [n for names in places.values() for n in names]
+    raise ValueError(f"Unknown setting {name!r}: {nearest_names(name, known)}")
+
+
+def _changed_policy(policy: PolicyConfig, changes: Mapping[str, Any], settings: Mapping[str, Any]) -> PolicyConfig:
+    known = field_names(type(policy.settings))
+    fitting = {name: value for name, value in settings.items() if name in known}
+    made = make_settings(policy.algo, fitting, policy.settings) if fitting else policy.settings
+    return dataclasses.replace(policy, settings=made, **changes)
