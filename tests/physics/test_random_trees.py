@@ -80,18 +80,14 @@ def body(draw, depth: int, is_root: bool = False) -> str:
 
 
 @st.composite
-def model_xml(draw, friction: float | None = None) -> str:
-    """A model; with one friction coefficient for all contacts, if there is one."""
+def model_xml(draw) -> str:
     trees = "".join(draw(body(draw(st.integers(0, 2)), is_root=True)) for _ in range(draw(st.integers(1, 2))))
     option = draw(
         st.sampled_from(["", 'impratio="3"', 'density="50" viscosity="0.5" wind="1 0 0.5"', 'gravity="1 2 -5"'])
     )
     integrator = draw(st.sampled_from(["Euler", "RK4"]))
     floor = draw(st.sampled_from(['euler="0 0 0"', 'euler="10 5 0"']))
-    default = "" if friction is None else f'<default><geom friction="{friction}"/></default>'
-    if friction is not None:
-        trees = trees.replace('friction="0.4"', "")
-    return f"""<mujoco><option timestep="0.004" integrator="{integrator}" {option}/>{default}<worldbody>
+    return f"""<mujoco><option timestep="0.004" integrator="{integrator}" {option}/><worldbody>
       <geom type="plane" size="5 5 1" {floor} contype="2" conaffinity="1"/>{trees}</worldbody></mujoco>"""
 
 

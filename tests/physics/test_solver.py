@@ -6,10 +6,8 @@ import drjit as dr
 import mujoco
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
 from robots import States, columns, converged, kind, relative, rounded, rows, step_states, visited_states
-from test_random_trees import model_xml, separate_capsules
+from test_random_trees import separate_capsules
 
 from slipstream import physics
 from slipstream.physics.dynamics import link_motions, multiply
@@ -17,8 +15,6 @@ from slipstream.physics.problem import Problem, cone_edges, cone_rows
 from slipstream.physics.solver import newton_step
 from slipstream.physics.step import make_problem
 from slipstream.physics.woodbury import slot_components
-
-EULER, RK4 = mujoco.mjtIntegrator.mjINT_EULER, mujoco.mjtIntegrator.mjINT_RK4
 
 
 def chain(links: int, friction: float, option: str = "") -> str:
@@ -32,6 +28,44 @@ def chain(links: int, friction: float, option: str = "") -> str:
       <geom type="plane" size="5 5 1"/>{body}{"</body>" * links}</worldbody></mujoco>"""
 
 
+def arm(friction: float) -> str:
+    """Two links on a floor."""
+    link = '<joint axis="0 1 0"/><joint axis="{}"/><geom type="capsule" fromto="0 0 0 0.4 0 0" size="0.05"/>'
+    return f"""<mujoco><option timestep="0.004"/><default><geom friction="{friction}"/></default><worldbody>
+      <geom type="plane" size="5 5 1"/><body pos="0 0 0.1">{link.format("0 0 1")}
+      <body pos="0.4 0 0">{link.format("1 0 0")}</body></body></worldbody></mujoco>"""
+
+
+def random_tree(seed: int) -> str:
+    """A tree that falls on a floor, with a friction coefficient from 1e-4 to 2; every second one touches itself."""
+    rng = np.random.default_rng(seed)
+    friction, impratio = 10.0 ** rng.uniform(-4.0, 0.3), rng.choice([1, 3, 30])
+    contact = "" if seed % 2 == 0 else 'contype="0" conaffinity="1"'
+    joints = (
+        '<joint axis="0 1 0" damping="0.02"/>',
+        '<joint axis="1 0 1" range="-40 50" frictionloss="0.1"/>',
+        '<joint type="ball" damping="0.02"/>',
+        '<joint axis="0 1 0"/><joint axis="0 0 1" range="-50 50"/>',
+    )
+    shapes = (
+        f'type="capsule" fromto="0 0 0 0.25 0 0" size="0.05" {contact}',
+        f'size="0.07" pos="0.15 0 0" {contact}',
+        'type="box" size="0.1 0.04 0.05" pos="0.15 0 0" contype="0" conaffinity="2"',
+    )
+
+    def body(depth: int) -> str:
+        turn = " ".join(map(str, rng.integers(-90, 90, 3)))
+        children = "".join(body(depth - 1) for _ in range(rng.integers(1, 3))) if depth else ""
+        parts = f"{rng.choice(joints)}<geom {rng.choice(shapes)}/>{children}"
+        return f'<body pos="0.25 0 0" euler="{turn}">{parts}</body>'
+
+    return f"""<mujoco><option timestep="0.004" impratio="{impratio}"/>
+      <default><geom friction="{friction:.6f}"/></default>
+      <worldbody><geom type="plane" size="5 5 1" contype="3" conaffinity="1"/><body pos="0 0 0.3"><freejoint/>
+      <geom type="capsule" fromto="-0.2 0 0 0.2 0 0" size="0.06" {contact}/>{body(1)}{body(int(rng.integers(0, 2)))}
+      </body></worldbody></mujoco>"""
+
+
 def quadruped(self_contacts: bool = False, option: str = "") -> str:
     """Twelve kilograms on four legs, on feet as hard as those of some published models."""
     legs, motors = "", ""
@@ -41,7 +75,8 @@ def quadruped(self_contacts: bool = False, option: str = "") -> str:
           <joint name="b{k}" axis="0 1 0" range="-60 90"/><geom type="capsule" fromto="0 0 0 0 0 -0.2" size="0.03"
           {contact}/><body pos="0 0 -0.2"><joint name="c{k}" axis="0 1 0" range="-120 10"/>
           <geom type="capsule" fromto="0 0 0 0 0 -0.2" size="0.02" {contact}/>
-          <geom name="foot{k}" pos="0 0 -0.2" size="0.03" priority="1" solimp="0.015 1 0.031" friction="0.8" {contact}/></body></body>"""
+          <geom name="foot{k}" pos="0 0 -0.2" size="0.03" priority="1" solimp="0.015 1 0.031" friction="0.8" {contact}/>
+          </body></body>"""
         motors += "".join(f'<position joint="{j}{k}" kp="60" ctrlrange="-1 1"/>' for j in "abc")
     return f"""<mujoco><option impratio="100" timestep="0.004" {option}/>
       <default><joint damping="1" frictionloss="0.1"/></default><worldbody>
@@ -103,33 +138,32 @@ def mujoco_iterations(m: mujoco.MjModel, states: States) -> np.ndarray:
     return np.array(found)
 
 
-frictions = st.floats(-4.0, 0.3).map(lambda power: round(10.0**power, 6))
-few_models = settings(
-    max_examples=6, deadline=None, derandomize=True, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
-)
-
-
-@few_models
-@given(frictions.flatmap(lambda friction: model_xml(friction=friction)))
-def test_the_cost_falls_in_every_iteration_and_they_are_as_few_as_mujocos(xml):
-    m = converged(mujoco.MjModel.from_xml_string(xml))
-    states = visited_states(m, 40, every=3)
-    keep = separate_capsules(m, states)
-    rise, count = careful_iterations(physics.load(m), states, most=50)
-    assert (rise[keep] < 1e-10).all(), xml
+@pytest.mark.parametrize("seed", [3, 4, 5, 6])
+def test_random_trees_with_any_friction_are_solved_as_in_mujoco(seed):
+    """The cost falls in every iteration, these are as few as MuJoCo's, and end where MuJoCo's do."""
+    m = converged(mujoco.MjModel.from_xml_string(random_tree(seed)))
+    states = rounded(m, visited_states(m, 200, every=8))
+    touching = (states.contacts > 0) & separate_capsules(m, states)
+    assert touching.sum() > 40
+    model = physics.load(m)
+    rise, ours = careful_iterations(model, states, most=50)
+    assert (rise < 1e-10).all()
     theirs = mujoco_iterations(m, states)
-    assert count[keep].max() <= theirs[keep].max() + 3, xml
-    assert count[keep].mean() <= theirs[keep].mean() + 1, xml
+    assert ours[touching].max() <= theirs[touching].max() + 2
+    assert ours[touching].mean() <= theirs[touching].mean() + 0.2
+    for double, bound in ((True, 1e-6), (False, 1e-3)):
+        _, _, qacc = step_states(model, states, double=double)
+        assert relative(qacc, states.qacc)[touching].max() < bound
 
 
-@few_models
-@given(frictions.flatmap(lambda friction: model_xml(friction=friction)))
-def test_random_trees_with_any_friction_step_as_in_mujoco(xml):
-    m = converged(mujoco.MjModel.from_xml_string(xml))
-    states = visited_states(m, 40, every=3)
-    _, qvel, _ = step_states(physics.load(m), states, double=True)
-    keep = separate_capsules(m, states)
-    assert (relative(qvel, states.next_qvel)[keep] < 1e-6).all(), xml
+def test_an_arm_whose_full_newton_steps_run_in_a_circle():
+    m = converged(mujoco.MjModel.from_xml_string(arm(friction=0.3)))
+    states = rounded(m, visited_states(m, 400, every=10))
+    touching = states.contacts > 0
+    assert touching.sum() > 100
+    for double, bound in ((True, 1e-6), (False, 1e-3)):
+        _, _, qacc = step_states(physics.load(m), states, double=double)
+        assert relative(qacc, states.qacc)[touching].max() < bound
 
 
 @pytest.mark.parametrize("friction", [1e-4, 0.01, 0.1, 0.4, 1.0])
@@ -162,17 +196,25 @@ def mujoco_wrenches(m: mujoco.MjModel, states: States) -> np.ndarray:
     return np.array(found)
 
 
-@pytest.mark.parametrize("self_contacts", [False, True])
-def test_hard_feet_in_float32(self_contacts):
-    m = converged(mujoco.MjModel.from_xml_string(quadruped(self_contacts)))
-    states = rounded(m, visited_states(m, 200, every=15))
+def test_hard_feet_in_float32():
+    m = converged(mujoco.MjModel.from_xml_string(quadruped()))
+    states = rounded(m, visited_states(m, 300, every=25))
     touching = states.contacts > 0
-    assert touching.sum() > 50
-    model = physics.load(m, self_contacts=8)
+    assert touching.sum() > 60
+    model = physics.load(m)
     _, _, qacc = step_states(model, states)
     assert relative(qacc, states.qacc)[touching].max() < 1e-3
     expected = mujoco_wrenches(m, states)
     assert relative(contact_wrenches(model, states, double=False), expected)[touching].max() < 1e-3
+
+
+def test_hard_feet_that_touch_each_other():
+    m = converged(mujoco.MjModel.from_xml_string(quadruped(self_contacts=True)))
+    states = rounded(m, visited_states(m, 200, every=15))
+    touching = states.contacts > 0
+    assert touching.sum() > 60
+    _, _, qacc = step_states(physics.load(m, self_contacts=8), states)
+    assert relative(qacc, states.qacc)[touching].max() < 1e-3
 
 
 def test_links_that_press_hard_on_each_other():
