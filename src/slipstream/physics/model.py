@@ -16,7 +16,7 @@ from typing import Literal
 import mujoco
 
 from slipstream.physics.pairs import HeightField, Pair
-from slipstream.physics.unsupported import ModelError
+from slipstream.physics.refusal import ModelError
 
 Integrator = Literal["euler", "rk4", "implicitfast"]
 JointKind = Literal["free", "ball", "slide", "hinge"]
