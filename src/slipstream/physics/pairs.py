@@ -25,6 +25,8 @@ COLLIDERS = {
     (SPHERE, SPHERE), (SPHERE, CAPSULE), (CAPSULE, CAPSULE),
 }  # fmt: skip
 
+MOST_SELF_PAIRS = 3000
+"""All pairs of moving geoms are tested in every step, and a kernel that tests more would compile for many minutes."""
 SMALLEST_FRICTION = 1e-5
 SMALLEST_IMPEDANCE, LARGEST_IMPEDANCE = 1e-4, 0.9999
 
@@ -92,6 +94,11 @@ def find_pairs(m: mujoco.MjModel, safe_timestep: float, self_collision: bool) ->
     kept = {tuple(sorted((pair.geom1, pair.geom2))) for pair in pairs}
     refusals = [refusal for geoms, p in explicit.items() if geoms in kept for refusal in _odd(m, p)]
     refusals += [refusal for pair in pairs for refusal in _refusals(m, pair)]
+    moving = sum(not pair.is_external for pair in pairs)
+    if moving > MOST_SELF_PAIRS:
+        way_out = "exclude some, or load without self-collision (check-model --no-self-collision)."
+        why = f"{moving:,} pairs of moving geoms may touch each other, more than {MOST_SELF_PAIRS:,}; {way_out}"
+        refusals.append(Refusal("<geom>", why))
     return pairs, refusals
 
 
