@@ -49,6 +49,7 @@ def run(options: Eval) -> int:
     from slipstream.runs.directory import RunDirectory
     from slipstream.training.config_json import from_json
     from slipstream.training.evaluate import evaluate
+    from slipstream.training.health import left_out
     from slipstream.training.loading import load_policies
     from slipstream.training.play import WorldsArena
     from slipstream.training.source import world_of
@@ -70,6 +71,8 @@ def run(options: Eval) -> int:
         chosen = match(worlds.env, env_options)
         there = evaluate_in_gymnasium(policies, actors, chosen, episodes, seed=options.seed, explore=options.explore)
     here = evaluate(policies, actors, WorldsArena(worlds), explore=options.explore, seed=options.seed)
+    for _, text in left_out(here.report):
+        warn(f"{text}.")
     if options.json:
         result = {"run": options.run, "env": config.env, **here.to_json()}
         result |= {"with": opponents} if opponents else {}
