@@ -126,7 +126,7 @@ def load(
 def _mass_growth(m: mujoco.MjModel) -> float:
     """The largest ratio of a diagonal element of the mass matrix to what elimination from the leaves leaves of it."""
     data = mujoco.MjData(m)
-    mujoco.mj_forward(m, data)
+    mujoco.mj_fwdPosition(m, data)
     full = np.zeros((m.nv, m.nv))
     mujoco.mj_fullM(m, data, full)
     from_leaves = full[::-1, ::-1]

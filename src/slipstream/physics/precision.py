@@ -31,7 +31,7 @@ def stiffness(model: Model, least_friction: float | None) -> Stiffness:
     Args:
         least_friction: the smallest factor on the friction coefficients in any world, if it is known.
     """
-    ratio = stiffness_ratio(model, least_friction or 1.0)
+    ratio = stiffness_ratio(model, 1.0 if least_friction is None else least_friction)
     if ratio > HARD:
         return "hard"
     # A long chain of light links has the same effect without any contact; and the two multiply.
