@@ -90,6 +90,9 @@ class PipelineConfig:
     """How much of its time the process works that keeps a film of an episode in the run's directory. 0: none."""
     tune: bool = True
     """Measure in the first seconds how many samplers and environments are best, where it is not said."""
+    strict: bool = False
+    """Whether observations and rewards that are not finite, and observations outside their space, are errors; else they
+    are counted."""
     patience: float = 60.0
     """Seconds without a step after which a process counts as hung, and is replaced."""
 
