@@ -10,6 +10,7 @@ HOPELESS = 20
 SIGNS = {
     "observations_not_finite": "{count:,.0f} observations of policy {policy!r} were not finite (NaN or infinite)",
     "nothing_allowed": "{count:,.0f} times the action mask allowed agents of policy {policy!r} nothing at all",
+    "observations_outside": "{count:,.0f} observations were outside the space that the environment says they are in",
     "steps_skipped": "gradients of policy {policy!r} were not finite; those steps were skipped",
 }
 """Metrics of a policy that should be 0, and what it means when they are not."""

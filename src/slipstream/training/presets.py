@@ -166,8 +166,6 @@ PRESETS = {
     **dict.fromkeys(("inverted-pendulum", "inverted-double-pendulum"), SMALL_ROBOT),
     "mountain-car-continuous": Preset(tuned=(PPOConfig(initial_log_std=0.5, discount=0.999),), replay=SMALL_REPLAY),
     **dict.fromkeys(("acrobot", "mountain-car"), Preset(replay=SMALL_REPLAY)),
-    "gym:Pendulum-v1": Preset("sac", replay=replace(SMALL_REPLAY, tuned=(replace(SMALL_SAC, updates_per_step=1.0),))),
-    "gym:CartPole-v1": Preset("dqn", replay=replace(SMALL_REPLAY, tuned=(replace(SMALL_DQN, updates_per_step=1.0),))),
     "pendulum": Preset(
         rollout_length=64,
         tuned=(PPOConfig(learning_rate=1e-3, epochs=8, minibatches=8, discount=0.95, reward_scale=0.1),),

@@ -230,3 +230,16 @@ def test_a_replay_that_takes_long_to_write_is_not_in_every_checkpoint(sac_config
         assert resumed.feed.ring.available > 400
         assert resumed.step == trainer.step
         assert save(last=True)
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_observations_outside_their_space_are_counted_or_an_error(strict, run_config, tmp_path):
+    usual = run_config(options={"odd": "outside"}, total_steps=2000, driver={"strict": strict, "evaluator_share": 0.0})
+    config = dataclasses.replace(usual, env=str(Path(__file__).with_name("gym_environments.py")) + ":Countdown")
+    if strict:
+        with pytest.raises(TrainingFailed, match=r"feature 0 is 11, outside 0 \.\. 10"):
+            train(config, run=tmp_path / "run", quiet=True)
+        return
+    train(config, run=tmp_path / "run", quiet=True)
+    assert read_metrics(RunDirectory.open(tmp_path / "run"))[-1]["pipeline/observations_outside"] > 10
+    assert "observations were outside the space" in (tmp_path / "run" / "log.txt").read_text()

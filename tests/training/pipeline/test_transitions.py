@@ -101,6 +101,7 @@ def test_the_ring_holds_what_the_environments_say_happened(tmp_path, pipeline_co
             "options": {"folder": str(tmp_path)},
             "seed": [1, number],
             "lanes": lanes,
+            "strict": True,
             "observation": to_json(observation),
             "action": to_json(action),
             "recipe": recipe_of(policy, observation, action),

@@ -79,7 +79,7 @@ def test_samples_taken_while_tuning_are_not_lost_and_the_choice_is_kept(
 ):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(tuning, "WINDOW", 0.1)
-    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    monkeypatch.setattr("slipstream.training.pipeline.trainer.usable_cores", lambda: 2)
     driver = {"samplers": None, "envs_per_sampler": 4, "updates_per_iteration": 2}
     config = pipeline_config("Recorded", algo="sac", settings=SAC, driver=driver)
     with at_work(config) as pipeline:

@@ -153,6 +153,7 @@ class Crew:
             "number": number,
             "seed": [self._config.seed & 0xFFFFFFFF, number, self.births],
             "lanes": self.lanes,
+            "strict": self._driver.strict,
             "observation": to_json(self._group.observation),
             "action": to_json(self._group.action),
             "experience": self._experience,

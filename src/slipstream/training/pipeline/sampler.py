@@ -63,7 +63,9 @@ def sample(job: Job) -> None:
     reporter = Reporter(Status.from_json(job["status"]), job["column"])
     seeds = np.random.SeedSequence(job["seed"])
     lanes = job["lanes"]
-    simulators = [Simulator(job["env"], job["options"], int(s)) for s in seeds.generate_state(lanes)]
+    simulators = [
+        Simulator(job["env"], job["options"], int(s), strict=job["strict"]) for s in seeds.generate_state(lanes)
+    ]
     rng = np.random.default_rng(seeds.spawn(1)[0])
     weights = Weights.from_json(job["weights"])
     arrays = weights.empty()

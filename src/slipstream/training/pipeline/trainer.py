@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -35,6 +34,7 @@ from slipstream.training.pipeline.tuning import (
     keep_choice,
     kept_choice,
     sampler_counts,
+    usable_cores,
 )
 from slipstream.training.policies import ByPolicy, Policies, committed
 from slipstream.training.saving import from_named_arrays, named_arrays
@@ -86,7 +86,7 @@ class PipelineTrainer:
             config.seed & 0xFFFFFFFF
         )
         self.state: Any = committed(jax.jit(lambda k: self.policies.init(key=k))(init_key))[self.name]
-        cores = os.cpu_count() or 1
+        cores = usable_cores()
         self.samplers = self.driver.samplers or guessed_samplers(cores)
         self.lanes = self.driver.envs_per_sampler or GUESSED_LANES
         self._tuning: Tuning | None = None
@@ -158,7 +158,7 @@ class PipelineTrainer:
         self._run, self._say = run, say
         known = kept_choice(run, self._kind_of_run())
         if known is None:
-            self._tuning = Tuning(driver.samplers, driver.envs_per_sampler, os.cpu_count() or 1)
+            self._tuning = Tuning(driver.samplers, driver.envs_per_sampler, usable_cores())
             known = self._tuning.now
         self.samplers, self.lanes = driver.samplers or known.samplers, driver.envs_per_sampler or known.lanes
 
@@ -168,7 +168,7 @@ class PipelineTrainer:
         settings = policy.settings
         sizes = [settings.hidden, getattr(settings, "batch_size", 0), getattr(settings, "updates_per_step", 0)]
         fixed = [self.driver.samplers, self.driver.envs_per_sampler]
-        kind = [self.env, options, policy.algo, sizes, fixed, os.cpu_count(), jax.devices()[0].device_kind]
+        kind = [self.env, options, policy.algo, sizes, fixed, usable_cores(), jax.devices()[0].device_kind]
         return json.dumps(kind, default=str)
 
     def _employ(self) -> None:

@@ -52,6 +52,13 @@ class Measured:
         return self.updates**UPDATES_MATTER * self.samples ** (1.0 - UPDATES_MATTER)
 
 
+def usable_cores() -> int:
+    """How many cores this process may use: several runs may share a machine, each on its own."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 def sampler_counts(cores: int) -> list[int]:
     """Numbers of samplers that are worth trying."""
     return sorted({1, max(1, cores // 4), max(1, cores // 2), max(1, cores - 1), cores, cores + cores // 2})
