@@ -37,9 +37,9 @@ for i in range(UPDATES):
     part = jax.tree.map(lambda x: x[i : i + 1], batch)
     expected, told = learn(whole, one, expected, part, i)
     a, by_critics = learn(critics, one, a, part, i)
-    b = halves.critics.handed_over(on(two, a), b)
+    b = halves.critics.taken(on(two, halves.critics.own(a)), b)
     b, by_policy = learn(policy, two, b, part, i)
-    a = halves.policy.handed_over(on(one, b), a)
+    a = halves.policy.taken(on(one, halves.policy.own(b)), a)
     for name, value in (by_critics | by_policy).items():
         np.testing.assert_allclose(value, told[name], rtol=1e-5, atol=1e-6, err_msg=name)
 jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-5), expected, a)
@@ -49,7 +49,8 @@ assert a.updates.devices() == {{one}} and b.updates.devices() == {{two}}
 losses = []
 for i in range(40):
     (a, by_critics), (b, _) = learn(critics, one, a, batch, i), learn(policy, two, b, batch, i)
-    a, b = halves.policy.handed_over(on(one, b), a), halves.critics.handed_over(on(two, a), b)
+    to_a, to_b = on(one, halves.policy.own(b)), on(two, halves.critics.own(a))
+    a, b = halves.policy.taken(to_a, a), halves.critics.taken(to_b, b)
     losses.append(float(by_critics["critic_loss"]))
 assert np.mean(losses[-5:]) < 0.75 * np.mean(losses[:5]), losses
 assert int(a.updates) == int(b.updates) == UPDATES * 41

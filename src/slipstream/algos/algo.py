@@ -154,9 +154,9 @@ class Half:
     own: Callable[[Any], Any]
     """Of a state, what this part learns: the other part wants it from time to time."""
 
-    def handed_over(self, source: Any, target: Any) -> Any:
-        """A state of the other part, with what this part has learned (on the same device)."""
-        return eqx.tree_at(self.own, target, self.own(source), is_leaf=lambda leaf: leaf is None)
+    def taken(self, learned: Any, state: Any) -> Any:
+        """A state of the other part with what this part has learned (`own` of its state, on the same device)."""
+        return eqx.tree_at(self.own, state, learned, is_leaf=lambda leaf: leaf is None)
 
 
 @dataclass(frozen=True)

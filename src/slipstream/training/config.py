@@ -90,6 +90,8 @@ class PipelineConfig:
     """How much of its time the process works that keeps a film of an episode in the run's directory. 0: none."""
     tune: bool = True
     """Measure in the first seconds how many samplers and environments are best, where it is not said."""
+    split_devices: bool = False
+    """Let the critics learn on one device and the policy on another, at the same time (SAC, TD3, DDPG)."""
     patience: float = 60.0
     """Seconds without a step after which a process counts as hung, and is replaced."""
 
