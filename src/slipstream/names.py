@@ -10,6 +10,7 @@ import hashlib
 import importlib
 import importlib.util
 import inspect
+import os
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -85,7 +86,9 @@ def named_object(name: str) -> Any:
 
 
 def module_of(module: str, name: str) -> ModuleType:
-    """The module that is part of a name."""
+    """The module that is part of a name: installed, or in the current directory (as for `python -m`)."""
+    if "" not in sys.path and os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:

@@ -65,14 +65,18 @@ def in_jax(algorithm, actor, x, explore=False, seed=0, mask=None):
 
 
 CHOICES = MultiDiscrete((3, 2, 5))
-ACTOR_CRITICS = [(a, s) for a in ("ppo", "a2c") for s in (REACH, Discrete(4), CHOICES)]
+ACTOR_CRITICS = [("ppo", REACH), ("ppo", Discrete(4)), ("ppo", CHOICES), ("a2c", REACH)]
 BOUNDED = Box(3, (-2.0, 0.0, -1.0), (2.0, 10.0, 1.0))
 OFF_POLICY = [("sac", BOUNDED), ("td3", BOUNDED), ("ddpg", BOUNDED), ("dqn", Discrete(4)), ("dqn", CHOICES)]
 PICTURE = Box(40 * 36 * 3, 0.0, 255.0, image=(40, 36, 3))
 
 
-@pytest.mark.parametrize(("algo", "action"), ACTOR_CRITICS + OFF_POLICY)
-@pytest.mark.parametrize("activation", ["tanh", "relu", "swish", "elu"])
+ACTIVATED = [("ppo", REACH, activation) for activation in ("relu", "swish", "elu")]
+
+
+@pytest.mark.parametrize(
+    ("algo", "action", "activation"), [(*both, "tanh") for both in ACTOR_CRITICS + OFF_POLICY] + ACTIVATED
+)
 def test_the_best_action_is_the_one_jax_takes(algo, action, activation):
     algorithm, actor, policy = pair(algo, SEEN, action, activation=activation)
     x = looks(SEEN)
@@ -117,8 +121,10 @@ def test_the_log_probability_is_the_one_jax_gives_the_same_action(algo, action):
     np.testing.assert_allclose(kept["log_prob"], expected, atol=2e-5)
 
 
-@pytest.mark.parametrize("untrained", [False, True])
-@pytest.mark.parametrize(("algo", "action"), ACTOR_CRITICS[:3] + OFF_POLICY)
+@pytest.mark.parametrize(
+    ("algo", "action", "untrained"),
+    [(*both, False) for both in ACTOR_CRITICS[:3] + OFF_POLICY] + [(*both, True) for both in OFF_POLICY],
+)
 def test_exploring_draws_from_the_distribution_that_jax_draws_from(algo, action, untrained):
     lanes = 20_000
     algorithm, actor, _ = pair(algo, SEEN, action)

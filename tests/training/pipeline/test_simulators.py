@@ -69,6 +69,13 @@ def test_a_registered_environment_may_name_the_module_that_registers_it(tmp_path
     assert ends == [(False, False), (False, False), (False, True)]
 
 
+def test_a_module_is_found_in_the_current_directory(tmp_path, monkeypatch):
+    (tmp_path / "module_right_here.py").write_text("from gym_environments import Countdown\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [p for p in sys.path if p])
+    assert simulator_spaces("module_right_here:Countdown", {})[0].size == 2
+
+
 def test_options_are_keyword_arguments_and_a_time_limit():
     simulator = Simulator(named("Countdown"), {"steps": 4, "max_episode_steps": 2}, 0)
     assert simulator.reset()[0] == 4.0 and simulator.limit is None

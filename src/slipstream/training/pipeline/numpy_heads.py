@@ -51,6 +51,13 @@ def to_env(space: Space) -> Callable[[Array], Array]:
     middle = np.where(bounded, np.add(high, low, where=bounded, out=np.zeros_like(low)) / 2.0, 0.0)
     half, middle = half.astype(np.float32), middle.astype(np.float32)
 
+    def clip(action: Array) -> Array:
+        out = np.maximum(action, low)
+        return np.minimum(out, high, out=out)
+
+    if np.all(half == 1.0) and np.all(middle == 0.0):
+        return clip
+
     def translate(action: Array) -> Array:
         out = action * half
         out += middle
