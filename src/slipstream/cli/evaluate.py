@@ -57,13 +57,13 @@ def run(options: Eval) -> int:
     from slipstream.training.play import WorldsArena
     from slipstream.training.source import world_of
 
+    if options.episodes is not None and options.episodes < 1:
+        raise ValueError(f"--episodes must be at least 1, got {options.episodes}.")
     directory = RunDirectory.open(options.run)
     config = from_json(directory.config())
     at_home = isinstance(config.driver, PipelineConfig)  # in Gymnasium
     usual = EPISODES_IN_GYMNASIUM if at_home or options.in_ == "gymnasium" else EPISODES
     episodes = usual if options.episodes is None else options.episodes
-    if episodes < 1:
-        raise ValueError(f"--episodes must be at least 1, got {episodes}.")
     opponents = parse_pairs("--with", options.with_)
     policies, actors = load_policies(directory, options.checkpoint, opponents)
     world = world_of(directory, config, options.saved_source, warn)

@@ -188,7 +188,9 @@ class Loop:
     def _checkpoint_due(self, evaluated: bool) -> bool:
         score = self._score() if evaluated else None
         better = score is not None and score > best_score(self.run)
-        every = max(self.config.checkpoint_every, self._saving_took / SAVING_SHARE)
+        every = self.config.checkpoint_every
+        if every:  # 0 is after every iteration, come what may
+            every = max(every, self._saving_took / SAVING_SHARE)
         return better or time.perf_counter() - self._saved_at >= every
 
     # Reports and checkpoints.
