@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[1]
 LINTER = Path(sys.executable).with_name("lint-imports")
 
 HEAVY = ("PIL", "gymnasium", "imageio", "matplotlib", "mujoco", "ray", "tensorboard", "tensorflow", "torch", "viser")
-ROBOTS = ("slipstream.physics", "slipstream.envs.locomotion.", "slipstream.cli.check_model")
+ROBOTS = ("slipstream.physics", "slipstream.envs.locomotion.")
 """Modules that are imported for the sake of MuJoCo, and only when a robot is asked for."""
 
 # Imports the given modules one after another, and prints which one of the heavy packages each brought in first.

@@ -106,6 +106,23 @@ def visited_states(m: mujoco.MjModel, count: int, seed: int = 0, spread: float =
     return States(*(np.array(column) for column in columns))
 
 
+def rounded(m: mujoco.MjModel, states: States) -> States:
+    """The same states in float32, and what MuJoCo says about those."""
+    qpos, qvel, ctrl = (a.astype(np.float32).astype(float) for a in (states.qpos, states.qvel, states.ctrl))
+    found: list[list[np.ndarray]] = [[] for _ in range(4)]
+    data = mujoco.MjData(m)
+    for k in range(len(qpos)):
+        data.qpos[:], data.qvel[:], data.ctrl[:] = qpos[k], qvel[k], ctrl[k]
+        data.qacc_warmstart[:] = states.qacc[k]
+        mujoco.mj_forward(m, data)
+        before = data.qacc.copy(), np.array(data.ncon)
+        mujoco.mj_step(m, data)
+        for column, value in zip(found, (*before, data.qpos.copy(), data.qvel.copy())):
+            column.append(value)
+    qacc, contacts, next_qpos, next_qvel = map(np.array, found)
+    return States(qpos, qvel, ctrl, qacc, next_qpos, next_qvel, contacts)
+
+
 def columns(values: np.ndarray, kind: type) -> list:
     """Rows of states as Dr.Jit arrays, one per number."""
     return [kind(np.ascontiguousarray(values[:, k])) for k in range(values.shape[1])]

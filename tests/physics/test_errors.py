@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import mujoco
 import numpy as np
 import pytest
 
 from slipstream import physics
+from slipstream.physics import fields, unsupported
 
 BODY = '<body name="arm"><joint name="hinge" axis="0 1 0"{joint}/><geom name="ball" size="0.1"{geom}/>'
 BODY += "{inner}</body>"
@@ -22,6 +24,7 @@ REFUSED = [
     (xml(option='<option integrator="implicit"/>'), "integrator='implicit'"),
     (xml(option='<option noslip_iterations="3"/>'), "noslip_iterations='3'"),
     (xml(option='<option><flag override="enable"/></option>'), "override='enable'"),
+    (xml(joint=' springyield="1"'), "<joint name='hinge' springyield>"),
     (xml(joint=' stiffness="1 2"'), "<joint name='hinge' stiffness>"),
     (xml(joint=' damping="1 2"'), "<joint name='hinge' damping>"),
     (xml(joint=' actuatorfrcrange="-1 1"'), "<joint name='hinge' actuatorfrcrange>"),
@@ -33,6 +36,10 @@ REFUSED = [
     (
         xml(rest='<tendon><fixed name="string" stiffness="3"><joint joint="hinge" coef="1"/></fixed></tendon>'),
         "<tendon name='string' stiffness>",
+    ),
+    (
+        xml(rest='<tendon><fixed name="string" springyield="3"><joint joint="hinge" coef="1"/></fixed></tendon>'),
+        "<tendon name='string' springyield>",
     ),
     (
         xml(rest=ACTUATOR.format("general", 'dyntype="integrator"')),
@@ -58,6 +65,86 @@ def test_all_problems_are_listed_at_once():
     with pytest.raises(physics.ModelError) as error:
         physics.load(xml(option='<option cone="elliptic" noslip_iterations="1"/>'))
     assert "elliptic" in str(error.value) and "noslip" in str(error.value)
+
+
+def test_problems_of_elements_and_of_pairs_are_listed_together():
+    world = '<geom name="can" type="cylinder" size="1 1"/>'
+    with pytest.raises(physics.ModelError) as error:
+        physics.load(xml(option='<option cone="elliptic"/>', world=world, joint=' springyield="1"'))
+    for word in ("elliptic", "springyield", "name='can'"):
+        assert word in str(error.value)
+
+
+def crates(count: int) -> str:
+    return "".join(f'<geom name="crate{k}" type="box" size="1 1 1" pos="{3 * k} 0 9"/>' for k in range(count))
+
+
+def test_alike_problems_are_one_line_with_a_count_and_examples():
+    with pytest.raises(physics.ModelError) as error:
+        physics.load(xml(world=crates(1200), joint=' actuatorfrcrange="-1 1"'))
+    first, joint, pairs = str(error.value).splitlines()
+    assert first == "This model cannot be simulated:"
+    assert "<joint name='hinge' actuatorfrcrange>" in joint
+    assert "There are 1,200: 'ball' and 'crate0', 'ball' and 'crate1'" in pairs and "crate9" not in pairs
+
+
+def test_without_self_collision_pairs_of_moving_geoms_are_no_problem():
+    second = '<body pos="0 3 0"><joint axis="0 1 0"/><geom name="crate" type="box" size="0.1 0.1 0.1"/></body>'
+    with pytest.raises(physics.ModelError, match="'crate'"):
+        physics.load(xml(world=second))
+    assert not physics.load(xml(world=second), self_collision=False).pairs
+    assert not physics.load(xml(world=second), self_contacts=0).pairs
+
+
+@pytest.mark.parametrize(
+    ("active", "option"),
+    [("false", ""), ("true", '<option><flag equality="disable"/></option>')],
+)
+def test_equalities_that_do_nothing_are_no_problem(active, option):
+    lock = f'<equality><joint name="lock" joint1="hinge" active="{active}"/></equality>'
+    assert physics.load(xml(option=option, rest=lock)).nv == 1
+
+
+# Features of a newer MuJoCo.
+
+
+def test_every_field_of_the_installed_mujoco_is_known():
+    m = mujoco.MjModel.from_xml_string(fields.EVERYTHING)
+    assert [name for name in fields._fields(m) if not fields._is_known(name)] == []
+    known = {f"{first}_{rest}" for first, names in fields.ACTS.items() for rest in names.split()}
+    known |= set(fields.SIZES.split())
+    assert known <= set(fields._fields(m))
+
+
+@pytest.mark.parametrize(
+    ("field", "plain", "used"),
+    [
+        ("jnt_stiffness", "", ' stiffness="3"'),
+        ("dof_damping", "", ' damping="2"'),
+        ("opt_impratio", "", ""),
+        ("jnt_range", ' damping="1"', ' range="-10 10"'),
+    ],
+)
+def test_a_field_that_is_not_known_is_refused_where_a_model_uses_it(monkeypatch, field, plain, used):
+    first, _, rest = field.partition("_")
+    names = [name for name in fields.ACTS[first].split() if name != rest]
+    monkeypatch.setitem(fields.ACTS, first, " ".join(names))
+    assert physics.load(xml(joint=plain)).nv == 1
+    with pytest.raises(physics.ModelError, match=field):
+        physics.load(xml(joint=used, option='<option impratio="3"/>'))
+
+
+def test_flags_that_are_not_known_are_refused(monkeypatch):
+    monkeypatch.setattr(unsupported, "KNOWN_DISABLED", ("CONSTRAINT",))
+    with pytest.raises(physics.ModelError, match="<flag gravity='disable'>"):
+        physics.load(xml(option='<option><flag gravity="disable"/></option>'))
+
+
+@pytest.mark.parametrize("version", ["3.3.7", "5.0.0"])
+def test_other_versions_of_mujoco_are_refused(monkeypatch, version):
+    monkeypatch.setattr(mujoco, "__version__", version)
+    with pytest.raises(physics.ModelError, match=f"MuJoCo {version} is installed; install 'mujoco>=4.0,<5'"):
+        physics.load(xml())
 
 
 def test_an_unsupported_integrator_can_be_replaced():

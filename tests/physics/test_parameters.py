@@ -163,6 +163,16 @@ def test_actuators_of_all_kinds():
         assert relative(qvel, states.next_qvel).max() < 1e-8
 
 
+@pytest.mark.parametrize("flags", ["", 'spring="disable"', 'damper="disable"', 'spring="disable" damper="disable"'])
+def test_a_fluid_acts_unless_springs_and_dampers_are_both_disabled(flags):
+    xml = f"""<mujoco><option density="500" viscosity="2" wind="1 0 0"><flag {flags}/></option><worldbody>
+      <body><freejoint/><geom type="box" size="0.1 0.2 0.3"/></body></worldbody></mujoco>"""
+    m = converged(mujoco.MjModel.from_xml_string(xml))
+    states = visited_states(m, 20)
+    _, _, qacc = step_states(physics.load(m), states, double=True)
+    assert relative(qacc, states.qacc).max() < 1e-9
+
+
 TERRAIN = """<mujoco><option timestep="0.005"/>{asset}<worldbody>{floor}<body pos="0 0 .5"><freejoint/>
   <geom type="sphere" size=".1" pos=".2 0 0"/>
   <geom type="capsule" size=".05 .2" pos="-.1 0 0" euler="0 70 10"/>
@@ -207,6 +217,42 @@ def test_a_sphere_at_rest_on_a_slope_as_in_mujoco():
     height, normal = physics.surface(model, terrain, D([1.234, -2.0]), D([0.4, 0.4]))
     assert np.array(height) == pytest.approx([-0.2 + 6.234 / 10, -0.2 + 0.3], abs=1e-6)
     assert [n[0] for n in normal] == pytest.approx(np.array([-0.1, 0, 1]) / np.hypot(0.1, 1), abs=1e-6)
+
+
+@pytest.mark.parametrize("backend", ["llvm", "scalar"])
+def test_cells_are_halved_along_mujocos_diagonal(backend):
+    """Every place of a rough field, by MuJoCo's rays; and where its contacts begin."""
+    rng = np.random.default_rng(0)
+    model = terrain_model(rng.uniform(0, 1, (21, 31)))
+    terrain = physics.make_terrain(model, arrays.array_types(backend))
+    x, y = rng.uniform(-4.9, 4.9, 100), rng.uniform(-3.9, 3.9, 100)
+    if backend == "llvm":
+        heights = np.array(physics.surface(model, terrain, D(x), D(y))[0])
+    else:
+        heights = np.array([physics.surface(model, terrain, *place)[0] for place in zip(x.tolist(), y.tolist())])
+    data, down = mujoco.MjData(model.mujoco), np.array([0.0, 0.0, -1.0])
+    data.qpos[:3] = 1000.0  # out of the way
+    mujoco.mj_forward(model.mujoco, data)
+    hit = np.zeros(1, np.int32)
+    rays = [mujoco.mj_ray(model.mujoco, data, np.array([*at, 5.0]), down, None, 1, -1, hit) for at in zip(x, y)]
+    assert heights == pytest.approx(5.0 - np.array(rays), abs=1e-5)
+
+
+def test_contacts_with_a_peak_begin_where_mujocos_do():
+    """A tiny ball over a cell with one high corner."""
+    xml = """<mujoco><asset><hfield name="h" nrow="2" ncol="2" size="1 1 1 .1"/></asset><worldbody>
+      <geom type="hfield" hfield="h"/><body><freejoint/><geom size="1e-3" mass="1"/>
+      </body></worldbody></mujoco>"""
+    m = mujoco.MjModel.from_xml_string(xml)
+    m.hfield_data[:] = [0, 0, 0, 1]
+    model, data = physics.load(m), mujoco.MjData(m)
+    terrain = physics.make_terrain(model, arrays.array_types("scalar"))
+    for x, y, height in ((0.0, 1e-3, 0.5), (0.5, 0.51, 0.75), (-0.5, 0.5, 0.25), (0.5, -0.5, 0.25)):
+        for z in (height - 4e-3, height + 4e-3):
+            data.qpos[:3] = x, y, z
+            mujoco.mj_forward(m, data)
+            where = physics.pose(model, [x, y, z, 1.0, 0.0, 0.0, 0.0])
+            assert bool(physics.touches_ground(model, where, 1, terrain)) == (data.ncon > 0) == (z < height)
 
 
 ODD_PLACES = [0.1, float("nan"), float("inf"), -float("inf"), 1e30, -1e30]

@@ -1,5 +1,7 @@
 """Training that has gone wrong says so: once, loudly, and before nothing is left to save."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -22,6 +24,14 @@ def test_each_sign_is_told_once():
     assert len(said) == 2
     assert said[0].startswith("3 worlds were reset because their state was not finite")
     assert said[1].startswith("17 observations of policy 'walker' were not finite")
+
+
+def test_what_a_world_leaves_out_is_told_once():
+    said: list[str] = []
+    health = Health(said.append)
+    for value in (0.0, float("nan"), 0.25, 3.0):
+        health.examine({**ROW, "report/contacts_left_out": value})
+    assert said == ["0.25 contacts were left out per episode; raise self_contacts. Metrics count it from now on."]
 
 
 def test_a_run_that_learns_nothing_finite_is_given_up():
@@ -60,6 +70,16 @@ def test_agents_to_whom_nothing_is_allowed_are_counted(make_config, tmp_path):
     train(make_config("Speechless", ("agent",), report_every=0.0), run=tmp_path / "run", quiet=True)
     assert slipstream.metrics(tmp_path / "run")["agent/nothing_allowed"].sum() > 0
     assert "allowed agents of policy 'agent' nothing at all" in (tmp_path / "run" / "log.txt").read_text()
+
+
+def test_training_and_evaluation_warn_of_what_is_left_out(make_config, tmp_path, capsys):
+    train(make_config("Hasty", ("agent",), report_every=0.0), run=tmp_path / "run", quiet=True)
+    assert slipstream.metrics(tmp_path / "run")["report/collisions_left_out"][-1] == 2.0
+    assert "2 collisions were left out per episode. " in (tmp_path / "run" / "log.txt").read_text()
+    assert main(["eval", str(tmp_path / "run"), "--episodes", "4", "--json"]) == 0
+    shown = capsys.readouterr()
+    assert shown.err == "Warning: 2 collisions were left out per episode.\n"
+    assert json.loads(shown.out)["report"]["collisions_left_out"] == 2.0
 
 
 def test_rewards_that_are_not_finite_are_counted_and_warned_of(make_config, tmp_path):

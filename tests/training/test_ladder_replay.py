@@ -113,12 +113,17 @@ def test_a_continuous_action_finds_its_target(algo):
     assert best_actions(trainer, [[1.0], [-1.0]])[0] == pytest.approx([0.5, -0.5], abs=0.15)
 
 
-CRITICS = [{}, dict(atoms=41, value_range=(-1.0, 7.0), layer_norm=True, combine="mean"), dict(priority=0.6, n_step=1)]
+CRITICS = {
+    "sac": {},
+    "sac, distribution": dict(atoms=41, value_range=(-1.0, 7.0), layer_norm=True, combine="mean"),
+    "td3": {},
+    "td3, priorities": dict(priority=0.6, n_step=1),
+}
 
 
-@pytest.mark.parametrize("changes", CRITICS, ids=["plain", "distribution", "priorities one-step"])
-@pytest.mark.parametrize("algo", ["sac", "td3"])
-def test_truncation_bootstraps_and_termination_does_not(algo, changes):
+@pytest.mark.parametrize("which", CRITICS)
+def test_truncation_bootstraps_and_termination_does_not(which):
+    algo, changes = which.partition(",")[0], CRITICS[which]
     assert values(learn("SteeredRound", algo, **changes), PHASES) == pytest.approx(ROUND, abs=0.2)
     ended = values(learn("SteeredToTheEnd", algo, **changes), [[0.25 * t] for t in range(4)])
     assert ended == pytest.approx([(1 - DISCOUNT ** (4 - t)) / (1 - DISCOUNT) for t in range(4)], abs=0.25)

@@ -149,3 +149,13 @@ class Unpaid(Pull):
 
     def step(self, state, action, rng):
         return state, dr.select(state.step % 2 == 0, dr.nan, 1.0), False
+
+
+class Hasty(Pull):
+    """It leaves something out."""
+
+    groups = (Group("agent", Box(1), Box(1, -2.0, 2.0)),)
+    max_steps = 4
+
+    def left_out(self, state):
+        return {"collisions": 2.0}

@@ -146,6 +146,29 @@ class Update(Protocol):
 
 
 @dataclass(frozen=True)
+class Half:
+    """A part of an update that can run on a device of its own, with a copy of the state of its own."""
+
+    update: Update
+    """As `Algorithm.update`; only what is its own learns."""
+    own: Callable[[Any], Any]
+    """Of a state, what this part learns: the other part wants it from time to time."""
+
+    def taken(self, learned: Any, state: Any) -> Any:
+        """A state of the other part with what this part has learned (`own` of its state, on the same device)."""
+        return eqx.tree_at(self.own, state, learned, is_leaf=lambda leaf: leaf is None)
+
+
+@dataclass(frozen=True)
+class Halves:
+    """An update in two parts. If what each has learned is handed over after every gradient step, critics first, they
+    learn what `Algorithm.update` would; if less often, both can run at the same time."""
+
+    critics: Half
+    policy: Half
+
+
+@dataclass(frozen=True)
 class Algorithm:
     """How a policy acts and learns.
 
@@ -159,6 +182,7 @@ class Algorithm:
             stack). `elapsed` is how much of its schedules the agent has behind it, from 0 to 1.
             The state that is given is used up: its memory may be written to.
         experience: what a batch is.
+        halves: how an update can be divided between two devices; None: it cannot.
     """
 
     init: Init
@@ -167,3 +191,4 @@ class Algorithm:
     act: Act
     update: Update
     experience: Experience
+    halves: Halves | None = None

@@ -11,7 +11,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from slipstream.algos.algo import SURPRISE, Algorithm, Average, Choice, Inputs, Transitions
+from slipstream.algos.algo import SURPRISE, Algorithm, Average, Choice, Half, Halves, Inputs, Transitions
 from slipstream.algos.heads import Head, combined, head_for
 from slipstream.algos.off_policy import (
     Actor,
@@ -94,8 +94,12 @@ def make_continuous(
         actor=partial(_actor, kind),
         memory=lambda lanes: (),
         act=partial(_act, kind, low, high),
-        update=partial(_update, config, kind, head, average),
+        update=partial(_update, config, kind, head, average, (_critic_step, _policy_step)),
         experience=replay_of(config),
+        halves=Halves(
+            critics=Half(partial(_update, config, kind, head, average, (_critic_step,)), _of_critics),
+            policy=Half(partial(_update, config, kind, head, average, (_policy_step,)), _of_policy),
+        ),
     )
 
 
@@ -162,46 +166,60 @@ def values(critics: Any, observation: jax.Array, action: jax.Array) -> jax.Array
     return jax.vmap(lambda critic: critic(x))(critics)
 
 
+Step = Callable[..., tuple[Learner, dict[str, jax.Array]]]
+
+
 def _update(
     config: ContinuousConfig,
     kind: Kind,
     head: Head,
     average: Average,
+    steps: tuple[Step, ...],
     learner: Learner,
     batch: Transitions,
     *,
     elapsed: jax.Array | float,
     key: jax.Array,
 ) -> tuple[Learner, dict[str, jax.Array]]:
-    """A gradient step for each batch of the stack (`elapsed` is not needed: nothing has a schedule)."""
+    """Some steps for each batch of the stack (`elapsed` is not needed: nothing has a schedule)."""
     seen = with_seen(learner.normalizer, batch, average)
     learner = eqx.tree_at(lambda s: s.normalizer, learner, seen, is_leaf=lambda leaf: leaf is None)
     updates, components, lanes = batch.action.shape
     normal = noise.normal(key, (updates, 2, components, lanes))
 
     def step(learner: Learner, inputs: tuple[Transitions, jax.Array]) -> tuple[Learner, dict[str, jax.Array]]:
-        one, drawn = inputs
-        learner, metrics = _critic_step(config, kind, head, average, learner, one, drawn[0])
-        learner, more = _policy_step(config, kind, head, average, learner, one.observation, drawn[1])
-        learner = eqx.tree_at(lambda s: s.updates, learner, learner.updates + 1)
-        return learner, metrics | more
+        metrics: dict[str, jax.Array] = {}
+        for one_step in steps:
+            learner, told = one_step(config, kind, head, average, learner, *inputs)
+            metrics |= told
+        return eqx.tree_at(lambda s: s.updates, learner, learner.updates + 1), metrics
 
     learner, history = jax.lax.scan(step, learner, (prepared(seen, batch, config.reward_scale), normal))
-    unlearned = count_unlearned(learner.unlearned, history["steps_skipped"])
-    learner = eqx.tree_at(lambda s: s.unlearned, learner, unlearned)
-    steps = history.pop("policy_steps")
-    scale = updates / jnp.maximum(steps.sum(), 1)
-    history = {n: h * scale if n in ("policy_loss", "entropy") else h for n, h in history.items()}
-    metrics = summary(history, unlearned, average)
+    if "steps_skipped" in history:
+        unlearned = count_unlearned(learner.unlearned, history["steps_skipped"])
+        learner = eqx.tree_at(lambda s: s.unlearned, learner, unlearned)
+    if "policy_steps" in history:
+        taken = history.pop("policy_steps")  # the others left zeros
+        scale = updates / jnp.maximum(taken.sum(), 1)
+        history |= {name: history[name] * scale for name in ("policy_loss", "entropy") if name in history}
+    metrics = summary(history, learner.unlearned, average)
     if learner.log_temperature is not None:
         metrics["temperature"] = jnp.exp(learner.log_temperature.value)
     return learner, metrics
 
 
+def _of_critics(learner: Learner) -> tuple[Any, ...]:
+    return learner.critics, learner.slow_critics, learner.unlearned
+
+
+def _of_policy(learner: Learner) -> tuple[Any, ...]:
+    return learner.policy, learner.slow_policy, learner.log_temperature
+
+
 def _critic_step(
     config: ContinuousConfig, kind: Kind, head: Head, average: Average, learner: Learner, one: Transitions, normal: Any
 ) -> tuple[Learner, dict[str, jax.Array]]:
-    action, bonus = kind.next_action(learner, one.next_observation, normal)
+    action, bonus = kind.next_action(learner, one.next_observation, normal[0])
     following = head.distribution(values(learner.slow_critics, one.next_observation, action))
     target = head.target(combined(head, following, config.combine), one.reward + one.discount * bonus, one.discount)
     target, weight = jax.lax.stop_gradient(target), one.weight
@@ -228,9 +246,10 @@ def _critic_step(
 
 
 def _policy_step(
-    config: ContinuousConfig, kind: Kind, head: Head, average: Average, learner: Learner, x: jax.Array, normal: Any
+    config: ContinuousConfig, kind: Kind, head: Head, average: Average, learner: Learner, one: Transitions, normal: Any
 ) -> tuple[Learner, dict[str, jax.Array]]:
     """A step of the policy, when it is its turn."""
+    x = one.observation
 
     def value_of(action: jax.Array) -> jax.Array:
         distributions = head.distribution(values(learner.critics.value, x, action))
@@ -238,7 +257,9 @@ def _policy_step(
 
     def turn(state: tuple[Any, ...]) -> tuple[tuple[Any, ...], dict[str, jax.Array]]:
         policy, slow, temperature = state
-        loss, gradient = jax.value_and_grad(kind.policy_loss, has_aux=True)(policy.value, learner, x, normal, value_of)
+        loss, gradient = jax.value_and_grad(kind.policy_loss, has_aux=True)(
+            policy.value, learner, x, normal[1], value_of
+        )
         policy, _ = policy.step(gradient, config.learning_rate, average)
         if slow is not None:
             slow = towards(slow, policy.value, config.target_rate)
@@ -247,12 +268,11 @@ def _policy_step(
             temperature = kind.temperature_step(temperature, loss[1])
         return (policy, slow, temperature), metrics
 
-    state = (learner.policy, learner.slow_policy, learner.log_temperature)
+    state = _of_policy(learner)
     if config.policy_delay == 1:
         state, metrics = turn(state)
     else:
         nothing = jax.tree.map(lambda m: jnp.zeros(m.shape, m.dtype), jax.eval_shape(turn, state)[1])
         due = learner.updates % config.policy_delay == config.policy_delay - 1
         state, metrics = jax.lax.cond(due, turn, lambda s: (s, nothing), state)
-    places = lambda s: (s.policy, s.slow_policy, s.log_temperature)  # noqa: E731
-    return eqx.tree_at(places, learner, state, is_leaf=lambda leaf: leaf is None), metrics
+    return eqx.tree_at(_of_policy, learner, state, is_leaf=lambda leaf: leaf is None), metrics

@@ -109,9 +109,9 @@ def towards(slow: Any, fast: Any, rate: float) -> Any:
 
 def summary(history: dict[str, jax.Array], unlearned: jax.Array, average: Average) -> dict[str, jax.Array]:
     """Metrics of an update from those of its gradient steps, `[updates, ...]`."""
-    surprise = history.pop(SURPRISE)
-    means = average({name: values.mean() for name, values in history.items()})
-    return means | {"updates_skipped_in_a_row": unlearned, SURPRISE: surprise}
+    means = average({name: values.mean() for name, values in history.items() if name != SURPRISE})
+    surprise = {SURPRISE: history[SURPRISE]} if SURPRISE in history else {}
+    return means | {"updates_skipped_in_a_row": unlearned} | surprise
 
 
 def count_unlearned(unlearned: jax.Array, skipped: jax.Array) -> jax.Array:

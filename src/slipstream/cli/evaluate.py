@@ -51,6 +51,7 @@ def run(options: Eval) -> int:
     from slipstream.training.config import PipelineConfig
     from slipstream.training.config_json import from_json
     from slipstream.training.evaluate import evaluate
+    from slipstream.training.health import left_out
     from slipstream.training.in_gymnasium import evaluate_in_gymnasium, match
     from slipstream.training.loading import load_policies
     from slipstream.training.play import WorldsArena
@@ -77,6 +78,8 @@ def run(options: Eval) -> int:
             chosen = match(worlds.env, env_options)
             there = evaluate_in_gymnasium(policies, actors, chosen.name, chosen.kwargs, episodes, **how)
         here = evaluate(policies, actors, WorldsArena(worlds), **how)
+    for _, text in left_out(here.report):
+        warn(f"{text}.")
     if options.json:
         result = {"run": options.run, "env": config.env, **here.to_json()}
         result |= {"with": opponents} if opponents else {}

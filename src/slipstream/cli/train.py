@@ -52,6 +52,8 @@ class Configured:
     """Before training in compiled worlds, measure how many of them, and how large batches, are fastest here."""
     no_tune: tyro.conf.FlagCreatePairsOff[bool] = False
     """Do not measure how many samplers and environments of Gymnasium are best, which is done by default: guess."""
+    split_devices: tyro.conf.FlagCreatePairsOff[bool] = False
+    """In environments of Gymnasium: let the critics learn on one device and the policy on another, at the same time."""
     seed: int | None = None
     """The same seed on the same machine gives the same bits; 0 if none is given."""
     algo: Annotated[str | None, tyro.conf.arg(metavar=f"{{{','.join(ALGORITHMS)}}}")] = None
@@ -207,6 +209,7 @@ def configure(options: Configured, varied: Mapping[str, Any] | None = None) -> T
         "samplers": options.samplers,
         "envs_per_sampler": options.envs_per_sampler,
         "tune": True if options.tune else False if options.no_tune else None,
+        "split_devices": options.split_devices or None,
         "total_steps": options.steps,
         "total_seconds": options.seconds,
         "seed": options.seed,

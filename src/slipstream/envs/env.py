@@ -264,6 +264,12 @@ class Env(ABC):
         """Named quantities of the world at the end of an episode, averaged into the run's metrics."""
         return {}
 
+    def left_out(self, state: Any) -> Mapping[str, Any]:
+        """How often this episode something was left out that belongs to the world, by name: reported like the rest, as
+        `NAME_left_out`, and warned of where it is not 0. For engines below a world's own rules.
+        """
+        return {}
+
     def draw(self, state: Mapping[str, np.ndarray]) -> Picture | None:
         """What one world looks like, for films (None: there is nothing to see, or a robot's model says it).
 

@@ -233,7 +233,8 @@ def action_mask(env: Env, state: Any) -> dict[str, list[Any]] | None:
 def reports(env: Env, state: Any) -> PerGroup:
     """What the world reports at the end of an episode, by name."""
     what = f"What {type(env).__name__}.report returned"
-    return {name: plain(value, what) for name, value in env.report(state).items()}
+    left_out = {f"{name}_left_out": count for name, count in env.left_out(state).items()}
+    return {name: plain(value, what) for name, value in (dict(env.report(state)) | left_out).items()}
 
 
 def _plain_list(values: Any, what: str) -> list[Any]:

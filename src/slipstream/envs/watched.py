@@ -13,7 +13,8 @@ class Watched(Env):
     def __init__(self, env: Env):
         self._env = env
         self.groups, self.max_steps = env.groups, env.max_steps
-        self.active, self.action_mask, self.report = env.active, env.action_mask, env.report
+        self.active, self.action_mask = env.active, env.action_mask
+        self.report, self.left_out = env.report, env.left_out
         self.next_episode, self.tables = env.next_episode, env.tables
         self.rewards: list[dict[str, Any]] = []
         self.drew = False

@@ -22,9 +22,9 @@ from slipstream.physics.kinematics import (
 from slipstream.physics.loading import load
 from slipstream.physics.measure import constraint_forces, contact_wrenches
 from slipstream.physics.model import Model
+from slipstream.physics.refusal import ModelError
 from slipstream.physics.step import Measure, Parameters, State, is_bad, make_state, step
 from slipstream.physics.terrain import Terrain, make_terrain, surface
-from slipstream.physics.unsupported import ModelError, unsupported
 
 __all__ = [
     "Batch",
@@ -55,5 +55,4 @@ __all__ = [
     "step",
     "surface",
     "touches_ground",
-    "unsupported",
 ]

@@ -10,8 +10,8 @@ import numpy as np
 
 from slipstream import arrays
 from slipstream.physics.model import Model
+from slipstream.physics.refusal import ModelError
 from slipstream.physics.step import Parameters, State, is_bad, step
-from slipstream.physics.unsupported import ModelError
 
 
 class Batch:

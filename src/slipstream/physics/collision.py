@@ -17,9 +17,9 @@ from slipstream.physics import spatial as sp
 from slipstream.physics.kinematics import Pose
 from slipstream.physics.model import Geom, Model
 from slipstream.physics.pairs import CAPSULE, HFIELD, PLANE, SPHERE, Pair
+from slipstream.physics.refusal import ModelError
 from slipstream.physics.spatial import Scalar
 from slipstream.physics.terrain import Terrain, distance_to_terrain
-from slipstream.physics.unsupported import ModelError
 
 
 @dataclass

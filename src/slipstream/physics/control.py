@@ -16,6 +16,11 @@ def as_array(value: Scalar, like: Scalar) -> Scalar:
     return value if type(value) is type(like) else type(like)(value)
 
 
+def negated(mask: Any) -> Any:
+    """The opposite of a mask, of a plain bool too."""
+    return (not mask) if isinstance(mask, bool) else ~mask
+
+
 def when(condition: Any, compute: Callable[[], Sequence[Scalar]], count: int, like: Scalar) -> list[Scalar]:
     """`compute()` in the worlds where the condition holds, zeros elsewhere.
 

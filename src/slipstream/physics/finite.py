@@ -18,7 +18,7 @@ from xml.etree import ElementTree
 import mujoco
 import numpy as np
 
-from slipstream.physics.unsupported import ModelError
+from slipstream.physics.refusal import ModelError
 
 WAY_OUT = "numbers must be finite (for something without bounds, use a large one)."
 

@@ -7,6 +7,7 @@ composite inertia. The Hessian M + J^T D J therefore has the sparsity of M.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import drjit as dr
 
@@ -16,29 +17,45 @@ from slipstream.physics.control import when
 from slipstream.physics.dynamics import TreeMatrix, multiply, project_forces
 from slipstream.physics.kinematics import Pose
 from slipstream.physics.model import Model
-from slipstream.physics.problem import Problem, any_touching, cone_rows, row_force
+from slipstream.physics.problem import LinkValues, Problem, any_touching, cone_rows, row_force
 from slipstream.physics.spatial import Scalar
 from slipstream.physics.woodbury import slots_gradient
 
 
-def gradient_and_hessian(
-    problem: Problem, acceleration: Sequence[Scalar], motions: list[tuple]
-) -> tuple[list[Scalar], TreeMatrix]:
+@dataclass
+class Local:
+    """The cost around some accelerations.
+
+    Attributes:
+        gradient: nv scalars.
+        hessian: without the slots.
+        magnitude: what the diagonal of the Hessian was summed up of, nv scalars: its rounding is that of these.
+        values: of the cones.
+    """
+
+    gradient: list[Scalar]
+    hessian: TreeMatrix
+    magnitude: list[Scalar]
+    values: LinkValues
+
+
+def gradient_and_hessian(problem: Problem, acceleration: Sequence[Scalar], motions: list[tuple]) -> Local:
     model, where = problem.model, problem.where
     gradient = [sp.sub(x, f) for x, f in zip(multiply(model, problem.mass, acceleration), problem.force)]
-    hessian = dict(problem.mass)
+    hessian, values = dict(problem.mass), {}
     for row in problem.rows:
         _add_row(row, acceleration, gradient, hessian)
+    magnitude = [hessian[d, d] for d in range(model.nv)]
     if problem.cones:
         force = [sp.ZERO6] * len(model.links)
         stiffness = [sp.ZERO21] * len(model.links)
         for link, cones in problem.cones.items():
-            force[link], stiffness[link] = _link_cones(cones, motions[link], acceleration[0])
+            force[link], stiffness[link], values[link] = _link_cones(cones, motions[link], acceleration[0])
         gradient = [sp.sub(g, f) for g, f in zip(gradient, project_forces(model, where, force))]
-        _add_stiffness(model, where, stiffness, set(problem.cones), hessian)
+        _add_stiffness(model, where, stiffness, set(problem.cones), hessian, magnitude)
     if problem.slots:
         gradient = list(sp.plus(gradient, slots_gradient(problem.slots, acceleration)))
-    return gradient, hessian
+    return Local(gradient, hessian, magnitude, values)
 
 
 def _add_row(row: Row, acceleration: Sequence[Scalar], gradient: list[Scalar], hessian: TreeMatrix) -> None:
@@ -51,24 +68,28 @@ def _add_row(row: Row, acceleration: Sequence[Scalar], gradient: list[Scalar], h
             hessian[d, e] = sp.fma(along, row.direction[j], hessian[d, e])
 
 
-def _link_cones(cones: list[Cone], motion: tuple, like: Scalar) -> tuple[tuple, tuple]:
-    """The spatial force and stiffness of all contacts of a link; skipped where none of them touches."""
+def _link_cones(cones: list[Cone], motion: tuple, like: Scalar) -> tuple[tuple, tuple, list]:
+    """The spatial force and stiffness of all contacts of a link, and their values; skipped where none touches."""
 
     def compute() -> tuple:
-        force, stiffness = sp.ZERO6, sp.ZERO21
+        force, stiffness, values = sp.ZERO6, sp.ZERO21, []
         for cone in cones:
-            f, k = _cone_force(cone, motion)
+            rows = cone_rows(cone, motion)
+            f, k = _cone_force(cone, rows)
             force = sp.plus(force, sp.point_force(f, cone.point))
             stiffness = sp.plus(stiffness, sp.point_stiffness(k, cone.point))
-        return (*force, *stiffness)
+            values += rows
+        return (*force, *stiffness, *values)
 
-    result = when(any_touching(cones), compute, 27, like)
-    return tuple(result[:6]), tuple(result[6:])
+    sizes = [1 + len(cone.tangents) for cone in cones]
+    result = when(any_touching(cones), compute, 27 + sum(sizes), like)
+    rest = iter(result[27:])
+    return tuple(result[:6]), tuple(result[6:27]), [[next(rest) for _ in range(size)] for size in sizes]
 
 
-def _cone_force(cone: Cone, motion: Sequence[Scalar]) -> tuple[tuple, tuple]:
+def _cone_force(cone: Cone, rows: Sequence[Scalar]) -> tuple[tuple, tuple]:
     """The contact force, and its symmetric 3 x 3 stiffness (xx, xy, yy, xz, yz, zz)."""
-    normal, *along = cone_rows(cone, motion)
+    normal, *along = rows
     if not cone.tangents:
         stiffness = dr.select(normal < 0.0, cone.stiffness, 0.0)
         return sp.scaled(-stiffness * normal, cone.normal), _outer(sp.scaled(stiffness, cone.normal), cone.normal)
@@ -98,7 +119,14 @@ def _outer(a: Sequence[Scalar], b: Sequence[Scalar]) -> tuple:
     return tuple(sp.mul(a[i], b[j]) for i, j in ((0, 0), (1, 0), (1, 1), (2, 0), (2, 1), (2, 2)))
 
 
-def _add_stiffness(model: Model, where: Pose, stiffness: list[tuple], touched: set[int], hessian: TreeMatrix) -> None:
+def _add_stiffness(
+    model: Model,
+    where: Pose,
+    stiffness: list[tuple],
+    touched: set[int],
+    hessian: TreeMatrix,
+    magnitude: list[Scalar],
+) -> None:
     """Carry the stiffness of links up the tree and project it on the joint axes."""
     for index in range(len(model.links) - 1, 0, -1):
         parent = model.links[index].parent
@@ -110,3 +138,8 @@ def _add_stiffness(model: Model, where: Pose, stiffness: list[tuple], touched: s
             force = sp.symmetric6_times(stiffness[dof.link], where.axes[i])
             for j in (i, *dof.ancestors):
                 hessian[i, j] = sp.dot(where.axes[j], force, hessian[i, j])
+            # |axis|^T |stiffness| |axis|, or more: what is left of it in the Hessian may be little, say where the
+            # axis goes through the contact.
+            weights = [sp.absolute(x) for x in where.axes[i]]
+            diagonal = [stiffness[dof.link][k * (k + 3) // 2] for k in range(6)]
+            magnitude[i] = sp.fma(sp.sum_of(weights), sp.dot(weights, diagonal), magnitude[i])

@@ -1,113 +1,208 @@
-"""The cost along a Newton step: where rows change side, and how far to go."""
+"""The cost along a Newton step: where rows change side, and how far to go.
+
+With a the accelerations, s the step, H s = -gradient and g = gradient . s, the cost at a + length s is a parabola as
+long as no row changes side,
+
+    cost(length) - cost(0) = length (1 - length / 2) g,
+
+and a row that changes side adds the difference between the parabola it is on there and the one it came from. Sums over
+these rows alone are exact where the cost itself would have lost all its digits to rounding.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import drjit as dr
 
 from slipstream.physics import spatial as sp
-from slipstream.physics.constraints import Cone
-from slipstream.physics.control import repeat, when
+from slipstream.physics.constraints import Cone, Row
+from slipstream.physics.control import as_array, when
 from slipstream.physics.dynamics import link_motions
-from slipstream.physics.problem import Problem, any_touching, cone_edges, cone_rows, row_force
+from slipstream.physics.problem import LinkValues, Problem, any_touching, cone_edges
 from slipstream.physics.selfcontact import Slot
 from slipstream.physics.spatial import Scalar
 from slipstream.physics.woodbury import over_slots, slot_components
 
+ENOUGH = 0.5
+"""A length is good where the slope is at most this part of the slope at the start ..."""
+DECREASE = 1e-3
+"""... and the cost has fallen by this part of what that slope promised."""
+EVALUATIONS = 16
+"""How often the cost along a line is looked at, at most."""
 
-def line_derivatives(
-    problem: Problem, acceleration: Sequence[Scalar], step: Sequence[Scalar], motions: list[tuple]
-) -> tuple[Scalar, Scalar, Scalar]:
-    """What the rows that change side add to the first and second derivative at the full step.
+Sums = tuple[Scalar, Scalar, Scalar, Scalar]
+"""What rows that have changed side add to the slope, the curvature and twice the cost; and their stiffness."""
 
-    Returns:
-        Both sums, and whether there are such rows.
-    """
-    model = problem.model
-    first, second, changed = 0.0, 0.0, False
-    for row in problem.rows:
-        x = sp.dot(row.direction, [acceleration[d] for d in row.dofs], row.offset)
-        y = sp.dot(row.direction, [step[d] for d in row.dofs])
-        f0, k0 = row_force(row, x)
-        f1, k1 = row_force(row, x + y)
-        differs = k0 != k1
-        if row.loss is not None:  # from one clamped side to the other, too
-            differs = differs | (dr.abs(f1 - f0) > 1.5 * row.loss)
-        first = sp.fma(f1 - f0 - k0 * y, y, first)
-        second = sp.fma((k1 - k0) * y, y, second)
-        changed = changed | differs
-    if problem.cones:
-        moved = link_motions(model, problem.where, step)
-        for link, cones in problem.cones.items():
-            a, b, c = _line_cones(cones, motions[link], moved[link], step[0])
-            first, second, changed = sp.add(first, a), sp.add(second, b), changed | (c > 0.0)
-    if problem.slots:
-
-        def edges(slot: Slot) -> tuple:
-            rows = slot_components(slot, acceleration, True)
-            return _line_edges(slot.stiffness, rows, slot_components(slot, step, False))
-
-        a, b, c = over_slots(problem.slots, edges, 3)
-        first, second, changed = sp.add(first, a), sp.add(second, b), changed | (c > 0.0)
-    return first, second, changed
+NOTHING: Sums = (0.0, 0.0, 0.0, 0.0)
 
 
-def _line_cones(cones: list[Cone], motion: tuple, moved: tuple, like: Scalar) -> list[Scalar]:
-    def compute() -> tuple:
-        sums: tuple = (0.0, 0.0, 0.0)
-        for cone in cones:
+@dataclass(frozen=True)
+class Line:
+    """A Newton step from some accelerations."""
+
+    problem: Problem
+    acceleration: Sequence[Scalar]
+    values: LinkValues  # of the cones at the start
+    step: Sequence[Scalar]
+    slope: Scalar  # of the cost at the start; negative
+
+    def full_step(self) -> tuple[Sums, LinkValues]:
+        """The sums at the end of the step, and how far it takes the values of the cones."""
+        moved = link_motions(self.problem.model, self.problem.where, self.step) if self.problem.cones else []
+        total, steps = self._rows(1.0), {}
+        for link, cones in self.problem.cones.items():
+            total, steps[link] = _cones_at_full_step(total, cones, self.values[link], moved[link], self.step[0])
+        return self._slots(total, 1.0), steps
+
+    def part_of_step(self, length: Scalar, steps: LinkValues) -> Sums:
+        """The sums after a part of the step."""
+        total = self._rows(length)
+        for link, cones in self.problem.cones.items():
+            total = _cones_at(total, cones, self.values[link], steps[link], length)
+        return self._slots(total, length)
+
+    def _rows(self, length: Scalar) -> Sums:
+        total = NOTHING
+        for row in self.problem.rows:
+            x = sp.dot(row.direction, [self.acceleration[d] for d in row.dofs], row.offset)
+            y = sp.dot(row.direction, [self.step[d] for d in row.dofs])
+            total = _edge(total, row.stiffness, x, y, length) if row.loss is None else _dry(total, row, x, y, length)
+        return total
+
+    def _slots(self, total: Sums, length: Scalar) -> Sums:
+        if not self.problem.slots:
+            return total
+
+        def edges(slot: Slot) -> Sums:
+            values = slot_components(slot, self.acceleration, True)
+            return _edges(NOTHING, slot.stiffness, values, slot_components(slot, self.step, False), length)
+
+        return _sums(sp.plus(total, over_slots(self.problem.slots, edges, 4)))
+
+
+def _sums(values: Sequence[Scalar]) -> Sums:
+    first, second, value, changed = values
+    return first, second, value, changed
+
+
+def _edge(total: Sums, stiffness: Scalar, x: Scalar, y: Scalar, length: Scalar) -> Sums:
+    """A row that pushes where its value is negative: x at the start, and y further at the end of the step."""
+    first, second, value, changed = total
+    end = sp.fma(length, y, x)
+    change = dr.select(end < 0.0, stiffness, 0.0) - dr.select(x < 0.0, stiffness, 0.0)
+    push = change * end
+    return sp.fma(push, y, first), sp.fma(change * y, y, second), sp.fma(push, end, value), changed + dr.abs(change)
+
+
+def _edges(total: Sums, stiffness: Scalar, values: Sequence, steps: Sequence, length: Scalar) -> Sums:
+    """The edges of one pyramid."""
+    for x, y in zip(cone_edges(values), cone_edges(steps)):
+        total = _edge(total, stiffness, x, y, length)
+    return total
+
+
+def _dry(total: Sums, row: Row, x: Scalar, y: Scalar, length: Scalar) -> Sums:
+    """Dry friction. Its force is clamped on both sides: its cost is a parabola between two straight lines."""
+    assert row.loss is not None
+    first, second, value, changed = total
+    k, loss = row.stiffness, row.loss
+    start, end = k * x, k * sp.fma(length, y, x)
+    side = dr.select(start <= -loss, -1.0, dr.select(start >= loss, 1.0, 0.0))
+    clamped = side != 0.0
+    # From a line back to the parabola by `near`, and on to the other line by `far`; or from the parabola by `over`.
+    near = sp.maximum(loss - side * end, 0.0)
+    far = sp.maximum(near - 2.0 * loss, 0.0)
+    over = sp.maximum(dr.abs(end) - loss, 0.0)
+    push = dr.select(clamped, side * (far - near), dr.select(end > 0.0, -over, over))
+    curve = dr.select(clamped, dr.select((near > 0.0) & (far <= 0.0), k, 0.0), dr.select(over > 0.0, -k, 0.0))
+    twice = dr.select(clamped, near * near - far * far, -over * over) / k
+    return sp.fma(push, y, first), sp.fma(curve * y, y, second), value + twice, changed + dr.abs(push)
+
+
+def _cones_at_full_step(
+    total: Sums, cones: list[Cone], values: list[list[Scalar]], moved: tuple, like: Scalar
+) -> tuple[Sums, list[list[Scalar]]]:
+    """The contacts of one link; where none of them touches, this is skipped."""
+
+    def compute() -> list[Scalar]:
+        sums, flat = NOTHING, []
+        for cone, value in zip(cones, values):
             at = sp.point_velocity(moved, cone.point)
-            steps = [sp.dot(axis, at) for axis in (cone.normal, *cone.tangents)]
-            sums = sp.plus(sums, _line_edges(cone.stiffness, cone_rows(cone, motion), steps))
+            step = [sp.dot(axis, at) for axis in (cone.normal, *cone.tangents)]
+            sums = _edges(sums, cone.stiffness, value, step, 1.0)
+            flat += step
+        return [*sums, *flat]
+
+    result = when(any_touching(cones), compute, 4 + sum(map(len, values)), like)
+    rest = iter(result[4:])
+    return _sums(sp.plus(total, result[:4])), [[next(rest) for _ in value] for value in values]
+
+
+def _cones_at(total: Sums, cones: list[Cone], values: list, steps: list, length: Scalar) -> Sums:
+    def compute() -> Sums:
+        sums = NOTHING
+        for cone, value, step in zip(cones, values, steps):
+            sums = _edges(sums, cone.stiffness, value, step, length)
         return sums
 
-    return when(any_touching(cones), compute, 3, like)
+    return _sums(sp.plus(total, when(any_touching(cones), compute, 4, length)))
 
 
-def _line_edges(stiffness: Scalar, rows: Sequence[Scalar], steps: Sequence[Scalar]) -> tuple:
-    """Sums over the edges of one pyramid that change side: first and second derivative, and |change|."""
-    first, second, changed = 0.0, 0.0, 0.0
-    for x, y in zip(cone_edges(rows), cone_edges(steps)):
-        end = x + y
-        gained = dr.select(end < 0.0, stiffness, 0.0) - dr.select(x < 0.0, stiffness, 0.0)
-        first = sp.fma(gained * end, y, first)
-        second = sp.fma(gained * y, y, second)
-        changed = sp.add(changed, dr.abs(gained))
-    return first, second, changed
-
-
-@dataclass
+@dataclass(frozen=True)
 class _Search:
+    """A search for the minimum along a line, which is between `low` and `high`."""
+
     length: Scalar
     low: Scalar
     high: Scalar
+    going: Scalar
+    count: Scalar
+
+    def after(self, slope: Scalar, sums: Sums) -> _Search:
+        """The search after a look at the cost at `length`."""
+        first, second, twice, _ = sums
+        length, count = self.length, self.count + 1
+        here = sp.fma(1.0 - length, slope, first)
+        cost = sp.fma(length * (1.0 - 0.5 * length), slope, 0.5 * twice)
+        rose, steep = cost > DECREASE * length * slope, dr.abs(here) > -ENOUGH * slope  # neither, for a NaN
+        low, high = dr.select(here < 0.0, length, self.low), dr.select(here < 0.0, self.high, length)
+        new = length - here / sp.maximum(second - slope, -1e-7 * slope)
+        new = dr.select((new > low) & (new < high), new, 0.5 * (low + high))
+        # The cost is convex: where it has fallen at one length, at a shorter one it has too.
+        unsure = rose | (steep & ((new >= length) | (new < 0.2 * length)))
+        going = self.going & unsure & (count < EVALUATIONS)
+        return _Search(as_array(dr.select(rose | steep, new, length), slope), low, high, going, count)
+
+    @property
+    def parts(self) -> tuple:
+        return self.length, self.low, self.high, self.going, self.count
 
 
-def search(
-    problem: Problem,
-    acceleration: Sequence[Scalar],
-    step: Sequence[Scalar],
-    motions: list[tuple],
-    slope: Scalar,
-    length: Scalar,
-) -> Scalar:
-    """The minimum along the line: Newton's method, bisecting where it leaves the bracket.
+def search(line: Line, careful: Any) -> tuple[Scalar, Scalar]:
+    """How far to go for a lower cost: to the end of the step, or where Newton's method along the line leads.
 
-    Dry friction needs it. Its force is clamped on both sides, so that a single step can jump to and fro
-    between them for ever.
+    Args:
+        careful: a mask of the worlds that look at the cost again where it is not sure to be lower there.
+
+    Returns:
+        The length, and whether a row changes side before the end of the step: if none does, that is the minimum.
     """
+    slope = line.slope
+    yes, zero = (True, 0) if sp.is_constant(slope) else (dr.mask_t(slope)(True), dr.uint32_array_t(slope)(0))
+    low, high = as_array(0.0, slope), as_array(1e10, slope)
+    sums, steps = line.full_step()
+    begun = _Search(1.0, low, high, yes, zero).after(slope, sums)
+    unsure = begun.going & careful
 
-    def refine(s: _Search, _: Scalar) -> _Search:
-        part = [sp.mul(s.length, x) for x in step]
-        first, second, _ = line_derivatives(problem, acceleration, part, motions)
-        first = first / s.length + (1.0 - s.length) * slope
-        second = second / (s.length * s.length) - slope
-        low = dr.select(first < 0.0, s.length, s.low)
-        high = dr.select(first < 0.0, s.high, s.length)
-        new = s.length - first / sp.maximum(second, 1e-12)
-        return _Search(dr.select((new > low) & (new < high), new, 0.5 * (low + high)), low, high)
+    def refine() -> list[Scalar]:
+        def look(*parts: Scalar) -> tuple:
+            s = _Search(*parts)
+            return s.after(slope, line.part_of_step(s.length, steps)).parts
 
-    low, high = 1e-3 + 0.0 * slope, 4.0 + 0.0 * slope
-    return repeat(10, refine, _Search(sp.clip(length, 1e-3, 4.0), low, high), like=slope).length
+        return [dr.while_loop(begun.parts, lambda *parts: parts[3], look, label="line")[0]]
+
+    refined = when(unsure, refine, 1, slope)[0]
+    return dr.select(unsure, refined, begun.length), sums[3] > 0.0

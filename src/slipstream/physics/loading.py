@@ -13,6 +13,7 @@ from typing import Any
 import mujoco
 import numpy as np
 
+from slipstream.physics.fields import refuse_other_versions
 from slipstream.physics.finite import refuse_non_finite_model, refuse_non_finite_text
 from slipstream.physics.model import (
     Actuator,
@@ -28,8 +29,9 @@ from slipstream.physics.model import (
     Options,
     Tendon,
 )
-from slipstream.physics.pairs import find_height_field, find_pairs
-from slipstream.physics.unsupported import ModelError, refuse_unsupported, tendon_dofs
+from slipstream.physics.pairs import field_refusals, find_height_field, find_pairs
+from slipstream.physics.refusal import ModelError, refuse
+from slipstream.physics.unsupported import has_fluid, is_disabled, tendon_dofs, unsupported
 
 INTEGRATORS: dict[int, Integrator] = {
     int(mujoco.mjtIntegrator.mjINT_EULER): "euler",
@@ -41,6 +43,7 @@ JOINT_KINDS: tuple[JointKind, ...] = ("free", "ball", "slide", "hinge")
 
 def read_mujoco(source: Any) -> mujoco.MjModel:
     """An MjModel from one, from a path to an MJCF or URDF file, or from a string of XML."""
+    refuse_other_versions()
     if isinstance(source, mujoco.MjModel):
         refuse_non_finite_model(source, "the model")
         return source
@@ -66,7 +69,7 @@ def load(
     self_collision: bool = True,
     self_contacts: int = 6,
     touch: Sequence[str] = (),
-    newton_iterations: int = 12,
+    newton_iterations: int = 50,
 ) -> Model:
     """Read a model and specialise it.
 
@@ -91,12 +94,12 @@ def load(
         raise ModelError(f"timestep must be positive, got {timestep}.")
     if newton_iterations < 1 or self_contacts < 0:
         raise ModelError("newton_iterations must be at least 1 and self_contacts at least 0.")
-    refuse_unsupported(m, integrator)
-    options = _options(m, integrator, timestep)
+    step = float(timestep or m.opt.timestep)
+    safe_timestep = 0.0 if is_disabled(m, mujoco.mjtDisableBit.mjDSBL_REFSAFE) else step
+    pairs, odd_pairs = find_pairs(m, safe_timestep, self_collision and self_contacts > 0)
+    refuse([*unsupported(m, integrator), *odd_pairs, *field_refusals(m, pairs)])
+    options = _options(m, integrator, step)
     bodies, links, joints = _tree(m)
-    pairs = find_pairs(m, safe_timestep=options.timestep if options.safe_reference else 0.0)
-    if not self_collision or self_contacts == 0:
-        pairs = [pair for pair in pairs if 0 in (pair.link1, pair.link2)]
     return Model(
         mujoco=m,
         options=options,
@@ -116,7 +119,18 @@ def load(
         nv=int(m.nv),
         nu=int(m.nu),
         qpos0=_floats(m.qpos0),
+        mass_growth=_mass_growth(m),
     )
+
+
+def _mass_growth(m: mujoco.MjModel) -> float:
+    """The largest ratio of a diagonal element of the mass matrix to what elimination from the leaves leaves of it."""
+    data = mujoco.MjData(m)
+    mujoco.mj_fwdPosition(m, data)
+    full = np.zeros((m.nv, m.nv))
+    mujoco.mj_fullM(m, data, full)
+    from_leaves = full[::-1, ::-1]
+    return float((np.diag(from_leaves) / np.diag(np.linalg.cholesky(from_leaves)) ** 2).max())
 
 
 def _touch_geoms(m: mujoco.MjModel, name: str) -> tuple[int, ...]:
@@ -131,22 +145,18 @@ def _floats(values: Any) -> Floats:
     return tuple(float(v) for v in np.ravel(values))
 
 
-def _disabled(m: mujoco.MjModel, flag: mujoco.mjtDisableBit) -> bool:
-    return bool(m.opt.disableflags & int(flag))
-
-
-def _options(m: mujoco.MjModel, integrator: Integrator | None, timestep: float | None) -> Options:
+def _options(m: mujoco.MjModel, integrator: Integrator | None, timestep: float) -> Options:
     bit = mujoco.mjtDisableBit
     return Options(
-        timestep=float(timestep or m.opt.timestep),
+        timestep=timestep,
         integrator=integrator or INTEGRATORS[int(m.opt.integrator)],
-        gravity=(0.0, 0.0, 0.0) if _disabled(m, bit.mjDSBL_GRAVITY) else _floats(m.opt.gravity),
-        density=float(m.opt.density),
-        viscosity=float(m.opt.viscosity),
+        gravity=(0.0, 0.0, 0.0) if is_disabled(m, bit.mjDSBL_GRAVITY) else _floats(m.opt.gravity),
+        density=float(m.opt.density) if has_fluid(m) else 0.0,
+        viscosity=float(m.opt.viscosity) if has_fluid(m) else 0.0,
         wind=_floats(m.opt.wind),
         impratio=float(m.opt.impratio),
-        implicit_damping=not _disabled(m, bit.mjDSBL_EULERDAMP),
-        safe_reference=not _disabled(m, bit.mjDSBL_REFSAFE),
+        implicit_damping=not is_disabled(m, bit.mjDSBL_EULERDAMP),
+        safe_reference=not is_disabled(m, bit.mjDSBL_REFSAFE),
     )
 
 
@@ -250,8 +260,8 @@ def _joint(m: mujoco.MjModel, j: int, link: int) -> Joint:
         axis=_floats(m.jnt_axis[j]),
         reference=_floats(m.qpos0[adr : adr + size]),
         spring_reference=_floats(m.qpos_spring[adr : adr + size]),
-        stiffness=0.0 if _disabled(m, bit.mjDSBL_SPRING) else float(m.jnt_stiffness[j]),
-        limited=bool(m.jnt_limited[j]) and not (_disabled(m, bit.mjDSBL_LIMIT) or _disabled(m, bit.mjDSBL_CONSTRAINT)),
+        stiffness=0.0 if is_disabled(m, bit.mjDSBL_SPRING) else float(m.jnt_stiffness[j]),
+        limited=bool(m.jnt_limited[j]) and not is_disabled(m, bit.mjDSBL_LIMIT, bit.mjDSBL_CONSTRAINT),
         range=_floats(m.jnt_range[j]),
         solref=_floats(m.jnt_solref[j]),
         solimp=_floats(m.jnt_solimp[j]),
@@ -261,10 +271,8 @@ def _joint(m: mujoco.MjModel, j: int, link: int) -> Joint:
 
 def _dofs(m: mujoco.MjModel, links: tuple[Link, ...]) -> tuple[Dof, ...]:
     link_of = {d: index for index, link in enumerate(links) for d in link.dofs}
-    no_damper = _disabled(m, mujoco.mjtDisableBit.mjDSBL_DAMPER)
-    no_loss = _disabled(m, mujoco.mjtDisableBit.mjDSBL_FRICTIONLOSS) or _disabled(
-        m, mujoco.mjtDisableBit.mjDSBL_CONSTRAINT
-    )
+    no_damper = is_disabled(m, mujoco.mjtDisableBit.mjDSBL_DAMPER)
+    no_loss = is_disabled(m, mujoco.mjtDisableBit.mjDSBL_FRICTIONLOSS, mujoco.mjtDisableBit.mjDSBL_CONSTRAINT)
     ancestors: list[tuple[int, ...]] = []
     for d in range(m.nv):
         parent = int(m.dof_parentid[d])
@@ -305,7 +313,7 @@ def _geoms(m: mujoco.MjModel, bodies: tuple[Body, ...]) -> tuple[Geom, ...]:
 
 def _tendons(m: mujoco.MjModel) -> tuple[Tendon, ...]:
     bit = mujoco.mjtDisableBit
-    if _disabled(m, bit.mjDSBL_LIMIT) or _disabled(m, bit.mjDSBL_CONSTRAINT):
+    if is_disabled(m, bit.mjDSBL_LIMIT, bit.mjDSBL_CONSTRAINT):
         return ()
     tendons = []
     for t in range(m.ntendon):
@@ -328,9 +336,9 @@ def _tendons(m: mujoco.MjModel) -> tuple[Tendon, ...]:
 
 
 def _actuators(m: mujoco.MjModel) -> tuple[Actuator, ...]:
-    if _disabled(m, mujoco.mjtDisableBit.mjDSBL_ACTUATION):
+    if is_disabled(m, mujoco.mjtDisableBit.mjDSBL_ACTUATION):
         return ()
-    clamp = not _disabled(m, mujoco.mjtDisableBit.mjDSBL_CLAMPCTRL)
+    clamp = not is_disabled(m, mujoco.mjtDisableBit.mjDSBL_CLAMPCTRL)
     free = (-math.inf, math.inf)
     affine_gain, affine_bias = int(mujoco.mjtGain.mjGAIN_AFFINE), int(mujoco.mjtBias.mjBIAS_AFFINE)
     return tuple(

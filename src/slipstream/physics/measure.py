@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from slipstream.physics import spatial as sp
+from slipstream.physics.control import as_array
 from slipstream.physics.dynamics import link_motions
 from slipstream.physics.hessian import gradient_and_hessian
 from slipstream.physics.model import Model
@@ -32,11 +33,12 @@ def constraint_forces(
         ctrl: nu scalars.
     """
     problem = make_problem(model, qpos, qvel, ctrl, {}, parameters or Parameters())
-    acceleration = solve_accelerations(problem, qacc)
+    solution = solve_accelerations(problem, qacc)
+    problem, acceleration = solution.problem, solution.exact()
     # The gradient without its smooth part. M a - f is the same in theory, and leaves its rounding where nothing pushes.
     pushes = replace(problem, mass=dict.fromkeys(problem.mass, 0.0), force=[0.0] * model.nv)
-    gradient, _ = gradient_and_hessian(pushes, acceleration, link_motions(model, problem.where, acceleration))
-    return [sp.sub(0.0, g) for g in gradient]
+    local = gradient_and_hessian(pushes, acceleration, link_motions(model, problem.where, acceleration))
+    return [as_array(sp.sub(0.0, g), qvel[0]) for g in local.gradient]
 
 
 def contact_wrenches(
@@ -58,4 +60,6 @@ def contact_wrenches(
     """
     parameters = parameters or Parameters()
     problem = make_problem(model, qpos, qvel, ctrl, {}, parameters)
-    return wrenches_on_bodies(problem, solve_accelerations(problem, qacc), parameters.mass)
+    solution = solve_accelerations(problem, qacc)
+    wrenches = wrenches_on_bodies(solution.problem, solution.exact(), parameters.mass)
+    return [tuple(as_array(x, qvel[0]) for x in wrench) for wrench in wrenches]

@@ -16,7 +16,7 @@ from typing import Literal
 import mujoco
 
 from slipstream.physics.pairs import HeightField, Pair
-from slipstream.physics.unsupported import ModelError
+from slipstream.physics.refusal import ModelError
 
 Integrator = Literal["euler", "rk4", "implicitfast"]
 JointKind = Literal["free", "ball", "slide", "hinge"]
@@ -166,6 +166,12 @@ class Model:
     nv: int
     nu: int
     qpos0: Floats
+    mass_growth: float  # by how much factoring the mass matrix lets rounding grow, in the default pose
+
+    @property
+    def can_drop_contacts(self) -> bool:
+        """Whether there can be more self-contacts at once than a world has room for."""
+        return sum(not pair.is_external for pair in self.pairs) > self.self_contacts
 
     def body(self, name: str) -> int:
         return _find(name, [body.name for body in self.bodies], "body")

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import mujoco
 import numpy as np
 
-from slipstream.physics.unsupported import ModelError
+from slipstream.physics.refusal import Refusal
 
 PLANE = int(mujoco.mjtGeom.mjGEOM_PLANE)
 HFIELD = int(mujoco.mjtGeom.mjGEOM_HFIELD)
@@ -24,6 +25,8 @@ COLLIDERS = {
     (SPHERE, SPHERE), (SPHERE, CAPSULE), (CAPSULE, CAPSULE),
 }  # fmt: skip
 
+MOST_SELF_PAIRS = 3000
+"""All pairs of moving geoms are tested in every step, and a kernel that tests more would compile for many minutes."""
 SMALLEST_FRICTION = 1e-5
 SMALLEST_IMPEDANCE, LARGEST_IMPEDANCE = 1e-4, 0.9999
 
@@ -71,37 +74,51 @@ def standard_reference(solref: Sequence[float], solimp: Sequence[float], safe_ti
     return -solref[0] / largest**2, -solref[1] / largest
 
 
-def find_pairs(m: mujoco.MjModel, safe_timestep: float) -> list[Pair]:
-    """All pairs MuJoCo would test, or a `ModelError` for those that cannot be simulated."""
+def find_pairs(m: mujoco.MjModel, safe_timestep: float, self_collision: bool) -> tuple[list[Pair], list[Refusal]]:
+    """All pairs MuJoCo would test, and what about them is not simulated.
+
+    Args:
+        self_collision: whether there are pairs of two moving geoms.
+    """
     bit = mujoco.mjtDisableBit
     if m.opt.disableflags & (int(bit.mjDSBL_CONTACT) | int(bit.mjDSBL_CONSTRAINT)):
-        return []
+        return [], []
+    links = _links(m)
+    link_of = [links[b] for b in m.geom_bodyid.tolist()]
     explicit = {tuple(sorted((int(m.pair_geom1[p]), int(m.pair_geom2[p])))): p for p in range(m.npair)}
-    pairs = [_explicit_pair(m, p, safe_timestep) for p in explicit.values()]
-    pairs += [_mixed_pair(m, a, b, safe_timestep) for a, b in _dynamic_pairs(m) if (a, b) not in explicit]
-    problems = [problem for pair in pairs for problem in _problems(m, pair)]
-    if problems:
-        raise ModelError("This model cannot be simulated:\n  " + "\n  ".join(problems))
-    return pairs
+    make = _Maker(m, link_of, safe_timestep)
+    pairs = [make.explicit(p) for p in explicit.values()]
+    pairs += [make.mixed(a, b) for a, b in _dynamic_pairs(m) if (a, b) not in explicit]
+    if not self_collision:
+        pairs = [pair for pair in pairs if pair.is_external]
+    kept = {tuple(sorted((pair.geom1, pair.geom2))) for pair in pairs}
+    refusals = [refusal for geoms, p in explicit.items() if geoms in kept for refusal in _odd(m, p)]
+    refusals += [refusal for pair in pairs for refusal in _refusals(m, pair)]
+    moving = sum(not pair.is_external for pair in pairs)
+    if moving > MOST_SELF_PAIRS:
+        way_out = "exclude some, or load without self-collision (check-model --no-self-collision)."
+        why = f"{moving:,} pairs of moving geoms may touch each other, more than {MOST_SELF_PAIRS:,}; {way_out}"
+        refusals.append(Refusal("<geom>", why))
+    return pairs, refusals
 
 
 def _dynamic_pairs(m: mujoco.MjModel) -> Iterator[tuple[int, int]]:
-    excluded = {(int(s) >> 16, int(s) & 0xFFFF) for s in m.exclude_signature}
+    """The lower number of a geom first, in MuJoCo's order."""
+    excluded = np.array([(int(s) >> 16, int(s) & 0xFFFF) for s in m.exclude_signature], int).reshape(-1, 2)
     filter_parent = not m.opt.disableflags & int(mujoco.mjtDisableBit.mjDSBL_FILTERPARENT)
-    weld = m.body_weldid
+    apart = np.ones((m.nbody, m.nbody), bool)  # whether geoms of two bodies may touch
+    apart[excluded[:, 0], excluded[:, 1]] = apart[excluded[:, 1], excluded[:, 0]] = False
+    weld = np.array(m.body_weldid)
+    parent = weld[m.body_parentid[weld]]
+    apart &= weld[:, None] != weld
+    if filter_parent:
+        related = (parent[:, None] == weld) & (weld != 0) & (weld[:, None] != 0)
+        apart &= ~(related | related.T)
+    contype, conaffinity, body = np.array(m.geom_contype), np.array(m.geom_conaffinity), np.array(m.geom_bodyid)
     for a in range(m.ngeom):
-        for b in range(a + 1, m.ngeom):
-            body_a, body_b = int(m.geom_bodyid[a]), int(m.geom_bodyid[b])
-            weld_a, weld_b = int(weld[body_a]), int(weld[body_b])
-            affine = (m.geom_contype[a] & m.geom_conaffinity[b]) or (m.geom_contype[b] & m.geom_conaffinity[a])
-            if not affine or weld_a == weld_b:
-                continue
-            if (body_a, body_b) in excluded or (body_b, body_a) in excluded:
-                continue
-            parent_a, parent_b = int(weld[m.body_parentid[weld_a]]), int(weld[m.body_parentid[weld_b]])
-            if filter_parent and weld_a and weld_b and (parent_a == weld_b or parent_b == weld_a):
-                continue
-            yield a, b
+        affine = (contype[a] & conaffinity[a + 1 :]) | (contype[a + 1 :] & conaffinity[a])
+        for b in np.nonzero((affine != 0) & apart[body[a], body[a + 1 :]])[0]:
+            yield a, a + 1 + int(b)
 
 
 def _links(m: mujoco.MjModel) -> list[int]:
@@ -116,67 +133,71 @@ def _links(m: mujoco.MjModel) -> list[int]:
     return links
 
 
-def _make(m: mujoco.MjModel, a: int, b: int, safe_timestep: float, **parameters) -> Pair:
-    if m.geom_type[a] > m.geom_type[b]:
-        a, b = b, a
-    links = _links(m)
-    body_a, body_b = int(m.geom_bodyid[a]), int(m.geom_bodyid[b])
-    return Pair(
-        geom1=a,
-        geom2=b,
-        kinds=(int(m.geom_type[a]), int(m.geom_type[b])),
-        link1=links[body_a],
-        link2=links[body_b],
-        invweight=float(m.body_invweight0[body_a, 0] + m.body_invweight0[body_b, 0]),
-        safe_timestep=safe_timestep,
-        **parameters,
-    )
+class _Maker:
+    """Makes pairs, of which there can be a hundred thousand: what it asks of geoms are plain numbers."""
+
+    def __init__(self, m: mujoco.MjModel, link_of: list[int], safe_timestep: float) -> None:
+        self.m, self.link_of, self.safe_timestep = m, link_of, safe_timestep
+        self.kind, self.priority = m.geom_type.tolist(), m.geom_priority.tolist()
+        self.condim, self.friction = m.geom_condim.tolist(), m.geom_friction[:, 0].tolist()
+        self.margin, self.solmix = m.geom_margin.tolist(), m.geom_solmix.tolist()
+        self.solref, self.solimp = m.geom_solref.tolist(), m.geom_solimp.tolist()
+        self.invweight = [m.body_invweight0[b, 0].item() for b in m.geom_bodyid]
+
+    def explicit(self, p: int) -> Pair:
+        m = self.m
+        return self._make(
+            int(m.pair_geom1[p]),
+            int(m.pair_geom2[p]),
+            condim=int(m.pair_dim[p]),
+            friction=max(float(m.pair_friction[p, 0]), SMALLEST_FRICTION),
+            solref=tuple(map(float, m.pair_solref[p])),
+            solimp=tuple(map(float, m.pair_solimp[p])),
+            margin=float(m.pair_margin[p]),
+        )
+
+    def mixed(self, a: int, b: int) -> Pair:
+        """A pair whose parameters are mixed from those of its geoms."""
+        priority = self.priority[a] - self.priority[b]
+        if priority:
+            g = a if priority > 0 else b
+            condim, friction = self.condim[g], self.friction[g]
+            solref, solimp = self.solref[g], self.solimp[g]
+        else:
+            condim = max(self.condim[a], self.condim[b])
+            friction = max(self.friction[a], self.friction[b])
+            mix = _mix(self.solmix[a], self.solmix[b])
+            ref_a, ref_b = self.solref[a], self.solref[b]
+            standard = ref_a[0] > 0 and ref_b[0] > 0
+            solref = _blend(mix, ref_a, ref_b) if standard else list(map(min, ref_a, ref_b))
+            solimp = _blend(mix, self.solimp[a], self.solimp[b])
+        return self._make(
+            a,
+            b,
+            condim=condim,
+            friction=max(friction, SMALLEST_FRICTION),
+            solref=tuple(solref),
+            solimp=tuple(solimp),
+            margin=self.margin[a] + self.margin[b],
+        )
+
+    def _make(self, a: int, b: int, **parameters: Any) -> Pair:
+        if self.kind[a] > self.kind[b]:
+            a, b = b, a
+        return Pair(
+            geom1=a,
+            geom2=b,
+            kinds=(self.kind[a], self.kind[b]),
+            link1=self.link_of[a],
+            link2=self.link_of[b],
+            invweight=self.invweight[a] + self.invweight[b],
+            safe_timestep=self.safe_timestep,
+            **parameters,
+        )
 
 
-def _explicit_pair(m: mujoco.MjModel, p: int, safe_timestep: float) -> Pair:
-    if np.any(m.pair_solreffriction[p]):
-        raise ModelError(f"<pair name={m.pair(p).name!r} solreffriction>: not simulated.")
-    if m.pair_friction[p, 0] != m.pair_friction[p, 1]:
-        raise ModelError(f"<pair name={m.pair(p).name!r} friction>: both tangents must have the same friction.")
-    return _make(
-        m,
-        int(m.pair_geom1[p]),
-        int(m.pair_geom2[p]),
-        safe_timestep,
-        condim=int(m.pair_dim[p]),
-        friction=max(float(m.pair_friction[p, 0]), SMALLEST_FRICTION),
-        solref=tuple(map(float, m.pair_solref[p])),
-        solimp=tuple(map(float, m.pair_solimp[p])),
-        margin=float(m.pair_margin[p]),
-    )
-
-
-def _mixed_pair(m: mujoco.MjModel, a: int, b: int, safe_timestep: float) -> Pair:
-    """The parameters of a contact, mixed from those of its geoms."""
-    priority = int(m.geom_priority[a]) - int(m.geom_priority[b])
-    ref_a, ref_b = np.array(m.geom_solref[a]), np.array(m.geom_solref[b])
-    if priority:
-        g = a if priority > 0 else b
-        condim, friction = int(m.geom_condim[g]), float(m.geom_friction[g, 0])
-        solref, solimp = np.array(m.geom_solref[g]), np.array(m.geom_solimp[g])
-    else:
-        condim = int(max(m.geom_condim[a], m.geom_condim[b]))
-        friction = float(max(m.geom_friction[a, 0], m.geom_friction[b, 0]))
-        mix = _mix(float(m.geom_solmix[a]), float(m.geom_solmix[b]))
-        standard = ref_a[0] > 0 and ref_b[0] > 0
-        solref = mix * ref_a + (1 - mix) * ref_b if standard else np.minimum(ref_a, ref_b)
-        solimp = mix * m.geom_solimp[a] + (1 - mix) * m.geom_solimp[b]
-    return _make(
-        m,
-        a,
-        b,
-        safe_timestep,
-        condim=condim,
-        friction=max(friction, SMALLEST_FRICTION),
-        solref=tuple(map(float, solref)),
-        solimp=tuple(map(float, solimp)),
-        margin=float(m.geom_margin[a] + m.geom_margin[b]),
-    )
+def _blend(mix: float, a: Sequence[float], b: Sequence[float]) -> list[float]:
+    return [mix * x + (1 - mix) * y for x, y in zip(a, b)]
 
 
 def _mix(a: float, b: float) -> float:
@@ -188,31 +209,54 @@ def _mix(a: float, b: float) -> float:
     return 0.0 if a < tiny else 1.0
 
 
-def _problems(m: mujoco.MjModel, pair: Pair) -> Iterator[str]:
-    """What about a pair is not simulated, one line each."""
-    names = [m.geom(g).name or f"#{g}" for g in (pair.geom1, pair.geom2)]
+def _odd(m: mujoco.MjModel, p: int) -> Iterator[Refusal]:
+    """What about a <pair> is not simulated, beside what no pair may ask for."""
+    name = (m.pair(p).name or f"#{p}",)
+    if np.any(m.pair_solreffriction[p]):
+        yield Refusal("<pair{} solreffriction>", "not simulated.", name)
+    if m.pair_friction[p, 0] != m.pair_friction[p, 1]:
+        yield Refusal("<pair{} friction>", "both tangents must have the same friction.", name)
+    if m.pair_adhesion[p] != 0:
+        yield Refusal("<pair{} adhesion>", "not simulated.", name)
+
+
+def _refusals(m: mujoco.MjModel, pair: Pair) -> Iterator[Refusal]:
+    """What about a pair is not simulated."""
+    collides = pair.kinds in COLLIDERS
+    fixed_ground = pair.kinds[0] not in (PLANE, HFIELD) or pair.link1 == 0
+    if collides and fixed_ground and pair.condim in (1, 3):
+        return
+    names = tuple(m.geom(g).name or f"#{g}" for g in (pair.geom1, pair.geom2))
     kinds = [mujoco.mjtGeom(k).name.removeprefix("mjGEOM_").lower() for k in pair.kinds]
-    label = f"<geom name={names[0]!r} type={kinds[0]!r}> against <geom name={names[1]!r} type={kinds[1]!r}>"
-    way_out = "exclude the pair, or give one of them contype='0' conaffinity='0'"
-    if pair.kinds not in COLLIDERS:
-        yield f"{label}: this collision is not simulated; {way_out}."
-    elif pair.kinds[0] in (PLANE, HFIELD) and pair.link1 != 0:
-        yield f"{label}: a {kinds[0]} must not move; {way_out}."
+    element = f"<geom{{}} type={kinds[0]!r}> against <geom{{}} type={kinds[1]!r}>"
+    way_out = "exclude the pair, or give one of them contype='0' conaffinity='0'."
+    if not collides:
+        yield Refusal(element, f"this collision is not simulated; {way_out}", names)
+    elif not fixed_ground:
+        yield Refusal(element, f"a {kinds[0]} must not move; {way_out}", names)
     if pair.condim not in (1, 3):
-        yield f"{label}: condim='{pair.condim}' is not simulated; use 1 or 3."
+        yield Refusal(element, f"condim='{pair.condim}' is not simulated; use 1 or 3.", names)
+
+
+def field_refusals(m: mujoco.MjModel, pairs: Sequence[Pair]) -> Iterator[Refusal]:
+    """What about height fields is not simulated."""
+    geoms = {pair.geom1 for pair in pairs if pair.kinds[0] == HFIELD}
+    if len(geoms) > 1:
+        yield Refusal("<geom type='hfield'>", f"{len(geoms)} of them collide; one is simulated.")
+    data = mujoco.MjData(m)
+    mujoco.mj_kinematics(m, data)
+    for g in geoms:
+        if not np.allclose(data.geom_xmat[g], np.eye(3).ravel()):
+            yield Refusal("<geom{} type='hfield'>", "it must not be rotated.", (m.geom(g).name or f"#{g}",))
 
 
 def find_height_field(m: mujoco.MjModel, pairs: Sequence[Pair]) -> HeightField | None:
-    geoms = {pair.geom1 for pair in pairs if pair.kinds[0] == HFIELD}
-    if not geoms:
+    """The one that something collides with."""
+    g = next((pair.geom1 for pair in pairs if pair.kinds[0] == HFIELD), None)
+    if g is None:
         return None
-    if len(geoms) > 1:
-        raise ModelError(f"<geom type='hfield'>: {len(geoms)} of them collide; one is simulated.")
-    g = geoms.pop()
     data = mujoco.MjData(m)
     mujoco.mj_kinematics(m, data)
-    if not np.allclose(data.geom_xmat[g], np.eye(3).ravel()):
-        raise ModelError(f"<geom name={m.geom(g).name!r} type='hfield'>: it must not be rotated.")
     h = int(m.geom_dataid[g])
     rows, columns, start = int(m.hfield_nrow[h]), int(m.hfield_ncol[h]), int(m.hfield_adr[h])
     heights = m.hfield_data[start : start + rows * columns].reshape(rows, columns) * m.hfield_size[h, 2]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import drjit as dr
 
@@ -15,6 +16,12 @@ from slipstream.physics.model import Model
 from slipstream.physics.selfcontact import Slot
 from slipstream.physics.spatial import Scalar
 from slipstream.physics.woodbury import slot_components
+
+Stiffness = Literal["soft", "stiff", "hard"]
+"""Soft: float32 does. Stiff: float32 with more care, and double in the worlds that need it. Hard: double precision."""
+
+LinkValues = dict[int, list[list[Scalar]]]
+"""By link and contact, the accelerations along its normal and its (scaled) tangents, measured from their references."""
 
 
 @dataclass
@@ -29,6 +36,7 @@ class Problem:
     cones: dict[int, list[Cone]]  # by link
     slots: list[Slot]
     dropped: Scalar  # contacts between moving links that found no slot
+    stiffness: Stiffness
 
     @property
     def constrained(self) -> bool:

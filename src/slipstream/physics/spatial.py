@@ -116,6 +116,10 @@ def normalized(a: Vector) -> tuple:
     return scaled(dr.rcp(dr.sqrt(squared)), a)
 
 
+def absolute(a: Scalar) -> Scalar:
+    return abs(a) if is_constant(a) else dr.abs(a)
+
+
 def maximum(a: Scalar, b: Scalar) -> Scalar:
     return max(a, b) if is_constant(a) and is_constant(b) else dr.maximum(a, b)
 

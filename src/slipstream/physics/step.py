@@ -16,9 +16,10 @@ from slipstream.physics.forces import actuation, actuator_damping, actuator_forc
 from slipstream.physics.integrate import advance_positions, damped_accelerations, turning_rates
 from slipstream.physics.kinematics import motion, pose
 from slipstream.physics.model import Model
+from slipstream.physics.precision import stiffness
 from slipstream.physics.problem import Problem, touch_forces
 from slipstream.physics.selfcontact import find_slots
-from slipstream.physics.solver import solve_accelerations
+from slipstream.physics.solver import Solution, solve_accelerations
 from slipstream.physics.spatial import Scalar
 from slipstream.physics.terrain import Terrain
 from slipstream.physics.wrenches import wrenches_on_bodies
@@ -45,12 +46,19 @@ class Parameters:
         friction: a factor on every friction coefficient.
         mass: factors on the mass and inertia of links (everything welded to a body), by the link's number.
         terrain: the height fields, for models that stand on one.
+        least_friction: the smallest factor on friction in any world. Low friction makes contacts stiff; a kernel that
+            does not know how low it gets is prepared for everything, and slower.
     """
 
     gravity: Sequence[Scalar] | None = None
     friction: Scalar = 1.0
     mass: Mapping[int, Scalar] = field(default_factory=dict)
     terrain: Terrain | None = None
+    least_friction: float | None = None
+
+    @property
+    def known_least_friction(self) -> float | None:
+        return self.friction if sp.is_constant(self.friction) else self.least_friction
 
 
 Pushes = Mapping[int, Sequence[Scalar]]
@@ -121,7 +129,8 @@ def make_problem(
         velocity = sp.point_velocity(moving.velocity[contact.link], contact.point)
         cones.setdefault(contact.link, []).append(contact_cone(model, contact, velocity, parameters.friction))
     slots, dropped = find_slots(model, where, qvel, parameters.friction)
-    return Problem(model, where, mass, force, joint_rows(model, qpos, qvel), cones, slots, dropped)
+    care = stiffness(model, parameters.known_least_friction)
+    return Problem(model, where, mass, force, joint_rows(model, qpos, qvel), cones, slots, dropped, care)
 
 
 @dataclass(frozen=True)
@@ -141,19 +150,31 @@ class _Given:
         """As many zeros as there are numbers to measure."""
         return [] if self.measure is None else [0.0 for _ in self.measure([sp.ZERO6] * len(self.model.bodies))]
 
-    def measured(self, problem: Problem, qacc: Sequence[Scalar], last: Scalar) -> list[Scalar]:
+    def measured(self, solution: Solution, last: Scalar) -> list[Scalar]:
         """Measure in the last evaluation of a step; all others skip the work."""
-        measure, count = self.measure, len(self.nothing_measured())
+        measure, count, like = self.measure, len(self.nothing_measured()), solution.qacc[0]
         if measure is None:
             return []
-        return when(last, lambda: measure(wrenches_on_bodies(problem, qacc, self.parameters.mass)), count, qacc[0])
+
+        def compute() -> Sequence[Scalar]:
+            wrenches = wrenches_on_bodies(solution.problem, solution.exact(), self.parameters.mass)
+            return measure([tuple(as_array(x, like) for x in wrench) for wrench in wrenches])
+
+        return when(last, compute, count, like)
+
+
+def _touch(solution: Solution) -> list[Scalar]:
+    if not solution.problem.model.touch:
+        return []
+    return [as_array(x, solution.qacc[0]) for x in touch_forces(solution.problem, solution.exact())]
 
 
 def _semi_implicit(given: _Given, state: State, last: Scalar) -> State:
     """New velocities first, then positions with them; damping is taken implicitly."""
     model, h = given.model, given.model.options.timestep
     problem = given.problem(state.qpos, state.qvel)
-    qacc = solve_accelerations(problem, state.qacc)
+    solution = solve_accelerations(problem, state.qacc)
+    qacc = solution.qacc
     damping: list[Scalar] = [dof.damping for dof in model.dofs]
     if model.options.integrator == "implicitfast":
         damping = list(sp.plus(damping, actuator_damping(model, state.qpos, state.qvel, given.ctrl)))
@@ -162,7 +183,7 @@ def _semi_implicit(given: _Given, state: State, last: Scalar) -> State:
     change = damped_accelerations(model, problem.mass, damping, qacc)
     qvel = [sp.fma(h, a, v) for a, v in zip(change, state.qvel)]
     qpos = advance_positions(model, state.qpos, [sp.mul(h, v) for v in qvel])
-    touch, measured = touch_forces(problem, qacc), given.measured(problem, qacc, last)
+    touch, measured = _touch(solution), given.measured(solution, last)
     return State(qpos, qvel, qacc, touch, state.dropped + problem.dropped, measured)
 
 
@@ -190,7 +211,8 @@ def _runge_kutta(given: _Given, state: State, last_step: Scalar) -> State:
         reach = dr.select(index == 2, as_array(h, s.dropped), as_array(0.5 * h, s.dropped))
         qpos = advance_positions(model, state.qpos, s.move)
         problem = given.problem(qpos, s.qvel)
-        qacc = solve_accelerations(problem, s.qacc)
+        solution = solve_accelerations(problem, s.qacc)
+        qacc = solution.qacc
         rates = turning_rates(model, s.move, s.qvel)
         return _Stage(
             move=[dr.select(last, m, reach * r) for m, r in zip(s.move, rates)],
@@ -198,9 +220,9 @@ def _runge_kutta(given: _Given, state: State, last_step: Scalar) -> State:
             rates=[sp.fma(weight, r, total) for r, total in zip(rates, s.rates)],
             qaccs=[sp.fma(weight, a, total) for a, total in zip(qacc, s.qaccs)],
             qacc=qacc,
-            touch=touch_forces(problem, qacc),
+            touch=_touch(solution),
             dropped=s.dropped + problem.dropped,
-            measured=given.measured(problem, qacc, last & last_step),
+            measured=given.measured(solution, last & last_step),
         )
 
     zero = 0.0 * state.dropped

@@ -20,8 +20,8 @@ from slipstream.physics import spatial as sp
 from slipstream.physics.control import as_array
 from slipstream.physics.model import Model
 from slipstream.physics.pairs import HeightField
+from slipstream.physics.refusal import ModelError
 from slipstream.physics.spatial import Scalar
-from slipstream.physics.unsupported import ModelError
 
 
 @dataclass
@@ -84,12 +84,11 @@ def surface(model: Model, terrain: Terrain, x: Scalar, y: Scalar) -> tuple[Scala
     )
     fx, fy = sp.clip(u - column, 0.0, 1.0), sp.clip(v - row, 0.0, 1.0)
     h00, h10, h01, h11 = _corners(terrain, row, column, (rows - 1, columns - 1))
-    # The diagonal of a cell runs from its (0, 1) to its (1, 0) corner, as in MuJoCo.
-    near = fx + fy < 1.0
-    slope_x = dr.select(near, h10 - h00, h11 - h01)
-    slope_y = dr.select(near, h01 - h00, h11 - h10)
-    base = dr.select(near, h00, h10 + h01 - h11)
-    height = sp.fma(fx, slope_x, sp.fma(fy, slope_y, base)) + pz
+    # The diagonal of a cell runs from its (0, 0) to its (1, 1) corner, as in MuJoCo.
+    below = fx > fy
+    slope_x = dr.select(below, h10 - h00, h11 - h01)
+    slope_y = dr.select(below, h11 - h10, h01 - h00)
+    height = sp.fma(fx, slope_x, sp.fma(fy, slope_y, h00)) + pz
     return height, sp.normalized((slope_x * (-1.0 / dx), slope_y * (-1.0 / dy), 1.0))
 
 

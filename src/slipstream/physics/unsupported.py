@@ -1,4 +1,4 @@
-"""What a model may not ask for, refused when it is loaded: by element, attribute and a way out."""
+"""What a model may not ask for, refused when it is loaded."""
 
 # MuJoCo's Python package has no type stubs for its compiled part.
 # pyright: reportAttributeAccessIssue=false
@@ -6,110 +6,132 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import mujoco
 import numpy as np
 
+from slipstream.physics.fields import unknown_fields
+from slipstream.physics.refusal import Refusal
 
-class ModelError(ValueError):
-    """A model that is broken or asks for something this engine does not simulate."""
+HARMLESS_ENABLED = ("ENERGY", "FWDINV", "INVDISCRETE")
+"""Flags that change what MuJoCo measures, and not how a robot moves."""
+KNOWN_DISABLED = (
+    "CONSTRAINT", "EQUALITY", "FRICTIONLOSS", "LIMIT", "CONTACT", "SPRING", "DAMPER", "GRAVITY", "CLAMPCTRL",
+    "FILTERPARENT", "ACTUATION", "REFSAFE", "EULERDAMP",
+    "WARMSTART", "SENSOR", "MIDPHASE", "AUTORESET", "NATIVECCD", "ISLAND", "MULTICCD",
+)  # fmt: skip
+"""Flags that are followed; and in the last line those without effect."""
 
 
-def refuse_unsupported(m: mujoco.MjModel, integrator: str | None = None) -> None:
-    """Raise a `ModelError` that lists everything in the model that is not simulated.
+def unsupported(m: mujoco.MjModel, integrator: str | None = None) -> Iterator[Refusal]:
+    """Everything in the model that is not simulated, except for what geoms do to each other.
 
     Args:
         integrator: what the caller replaces the model's integrator with.
     """
-    problems = list(unsupported(m, integrator))
-    if problems:
-        raise ModelError("This model cannot be simulated:\n  " + "\n  ".join(problems))
-
-
-def unsupported(m: mujoco.MjModel, integrator: str | None = None) -> Iterator[str]:
-    """Everything in the model that is not simulated, one line each."""
     if m.nv == 0:
-        yield "<worldbody>: no body has a joint, so there is nothing to simulate."
+        yield Refusal("<worldbody>", "no body has a joint, so there is nothing to simulate.")
     yield from _integrator(m, integrator or mujoco.mjtIntegrator(m.opt.integrator).name.removeprefix("mjINT_").lower())
     yield from _options(m)
     yield from _elements(m)
     yield from _joints(m)
     yield from _tendons(m)
     yield from _actuators(m)
+    yield from unknown_fields(m)
 
 
-def _integrator(m: mujoco.MjModel, name: str) -> Iterator[str]:
+def is_disabled(m: mujoco.MjModel, *flags: mujoco.mjtDisableBit) -> bool:
+    """Whether one of these flags is."""
+    return any(m.opt.disableflags & int(flag) for flag in flags)
+
+
+def has_fluid(m: mujoco.MjModel) -> bool:
+    """Whether a fluid acts on bodies. Where springs and dampers are disabled, MuJoCo has no passive forces at all."""
+    bit = mujoco.mjtDisableBit
+    passive = not (is_disabled(m, bit.mjDSBL_SPRING) and is_disabled(m, bit.mjDSBL_DAMPER))
+    return passive and bool(m.opt.density > 0 or m.opt.viscosity > 0)
+
+
+def _integrator(m: mujoco.MjModel, name: str) -> Iterator[Refusal]:
     if name not in ("euler", "rk4", "implicitfast"):
-        yield f"<option integrator={name!r}>: use Euler, RK4 or implicitfast (load(..., integrator='euler'))."
+        yield Refusal(
+            f"<option integrator={name!r}>", "use Euler, RK4 or implicitfast (load(..., integrator='euler'))."
+        )
     if name != "implicitfast":
         return
-    if m.opt.density > 0 or m.opt.viscosity > 0:
-        yield "<option integrator='implicitfast'>: not together with fluid forces (density, viscosity)."
+    if has_fluid(m):
+        yield Refusal("<option integrator='implicitfast'>", "not together with fluid forces (density, viscosity).")
     for j in range(m.njnt):
         body = int(m.jnt_bodyid[j])
         alone = not any(m.body_jntnum[b] and m.body_rootid[b] == body for b in range(m.nbody) if b != body)
         if m.jnt_type[j] == int(mujoco.mjtJoint.mjJNT_FREE) and alone:
-            yield (
-                f"<freejoint> of body {m.body(body).name!r}: not with implicitfast unless the body carries "
-                "further joints; use integrator='euler' or 'rk4'."
-            )
+            way_out = "use integrator='euler' or 'rk4'."
+            why = f"not with implicitfast unless its body carries further joints; {way_out}"
+            yield Refusal("<freejoint> of <body{}>", why, (_name(m.body(body)),))
 
 
-def _options(m: mujoco.MjModel) -> Iterator[str]:
-    if m.opt.cone == int(mujoco.mjtCone.mjCONE_ELLIPTIC):
-        yield "<option cone='elliptic'>: only pyramidal friction cones are simulated."
+def _options(m: mujoco.MjModel) -> Iterator[Refusal]:
+    if m.opt.cone != int(mujoco.mjtCone.mjCONE_PYRAMIDAL):
+        name = mujoco.mjtCone(m.opt.cone).name.removeprefix("mjCONE_").lower()
+        yield Refusal(f"<option cone={name!r}>", "only pyramidal friction cones are simulated.")
     if m.opt.noslip_iterations > 0:
-        yield f"<option noslip_iterations='{m.opt.noslip_iterations}'>: there is no noslip solver; use 0."
+        yield Refusal(f"<option noslip_iterations='{m.opt.noslip_iterations}'>", "there is no noslip solver; use 0.")
     if m.opt.disableactuator:
-        yield "<option actuatorgroupdisable>: not simulated; remove the actuators instead."
-    bit = mujoco.mjtEnableBit
-    for flag in (
-        bit.mjENBL_OVERRIDE,
-        bit.mjENBL_SLEEP,
-        bit.mjENBL_DIAGEXACT,
-        bit.mjENBL_IPC,
-        bit.mjENBL_SPECULATIVE,
+        yield Refusal("<option actuatorgroupdisable>", "not simulated; remove the actuators instead.")
+    for what, flags, bits, known in (
+        ("enable", m.opt.enableflags, mujoco.mjtEnableBit, HARMLESS_ENABLED),
+        ("disable", m.opt.disableflags, mujoco.mjtDisableBit, KNOWN_DISABLED),
     ):
-        if m.opt.enableflags & int(flag):
-            yield f"<flag {flag.name.removeprefix('mjENBL_').lower()}='enable'>: not simulated."
+        names = {int(bit): bit.name.split("_")[-1] for bit in bits.__members__.values() if "BL_" in bit.name}
+        for bit in (1 << k for k in range(32)):
+            name = names.get(bit, f"bit {bit:#x}")
+            if flags & bit and name not in known:
+                yield Refusal(f"<flag {name.lower()}='{what}'>", "not simulated.")
 
 
-def _elements(m: mujoco.MjModel) -> Iterator[str]:
-    for e in range(m.neq):
-        kind = mujoco.mjtEq(m.eq_type[e]).name.removeprefix("mjEQ_").lower()
-        yield f"<equality><{kind} name={m.equality(e).name!r}>: equality constraints are not simulated."
+def _elements(m: mujoco.MjModel) -> Iterator[Refusal]:
+    bit = mujoco.mjtDisableBit
+    no_equality = is_disabled(m, bit.mjDSBL_EQUALITY, bit.mjDSBL_CONSTRAINT)
+    for e in range(0 if no_equality else m.neq):
+        if m.eq_active0[e]:
+            kind = mujoco.mjtEq(m.eq_type[e]).name.removeprefix("mjEQ_").lower()
+            name = (_name(m.equality(e)),)
+            yield Refusal(f"<equality><{kind}{{}}>", "equality constraints are not simulated.", name)
     for count, element in ((m.nflex, "flex"), (m.nplugin, "plugin"), (m.nmocap, "body mocap='true'")):
         if count:
-            yield f"<{element}>: {count} in the model, not simulated."
-    for b in range(m.nbody):
-        if m.body_gravcomp[b] != 0:
-            yield f"<body name={m.body(b).name!r} gravcomp='{m.body_gravcomp[b]:g}'>: not simulated."
+            yield Refusal(f"<{element}>", f"{count} in the model, not simulated.")
+    for b in np.nonzero(m.body_gravcomp)[0]:
+        yield Refusal(f"<body{{}} gravcomp='{m.body_gravcomp[b]:g}'>", "not simulated.", (_name(m.body(b)),))
     for g in range(m.ngeom):
-        name = m.geom(g).name or f"#{g}"
+        name = (_name(m.geom(g)),)
         if np.any(m.geom_surfacevel[g]):
-            yield f"<geom name={name!r} surfacevel>: not simulated."
+            yield Refusal("<geom{} surfacevel>", "not simulated.", name)
         if m.geom_adhesion[g] != 0:
-            yield f"<geom name={name!r} adhesion>: not simulated."
+            yield Refusal("<geom{} adhesion>", "not simulated.", name)
         if m.geom_fluid[g, 0] != 0:
-            yield f"<geom name={name!r} fluidshape='ellipsoid'>: only the inertia-box model is simulated."
+            yield Refusal("<geom{} fluidshape='ellipsoid'>", "only the inertia-box model is simulated.", name)
 
 
-def _joints(m: mujoco.MjModel) -> Iterator[str]:
+def _joints(m: mujoco.MjModel) -> Iterator[Refusal]:
     for j in range(m.njnt):
-        name = m.joint(j).name or f"#{j}"
+        name = (_name(m.joint(j)),)
+        if m.jnt_type[j] > int(mujoco.mjtJoint.mjJNT_HINGE):
+            yield Refusal("<joint{} type>", "only free, ball, slide and hinge joints are simulated.", name)
         if m.jnt_actfrclimited[j]:
-            yield f"<joint name={name!r} actuatorfrcrange>: not simulated; use forcerange on the actuator."
+            why = "not simulated; use forcerange on the actuator."
+            yield Refusal("<joint{} actuatorfrcrange>", why, name)
         if np.any(m.jnt_stiffnesspoly[j]):
-            yield f"<joint name={name!r} stiffness>: only linear stiffness (one number) is simulated."
+            yield Refusal("<joint{} stiffness>", "only linear stiffness (one number) is simulated.", name)
         if m.jnt_springyield[j] != 0:
-            yield f"<joint name={name!r} springyield>: not simulated."
+            yield Refusal("<joint{} springyield>", "not simulated.", name)
         if np.any(m.dof_dampingpoly[m.jnt_dofadr[j]]):
-            yield f"<joint name={name!r} damping>: only linear damping (one number) is simulated."
+            yield Refusal("<joint{} damping>", "only linear damping (one number) is simulated.", name)
         if m.jnt_stiffness[j] != 0 and m.jnt_type[j] == int(mujoco.mjtJoint.mjJNT_FREE):
-            yield f"<joint name={name!r} stiffness>: springs on free joints are not simulated."
+            yield Refusal("<joint{} stiffness>", "springs on free joints are not simulated.", name)
 
 
-def _tendons(m: mujoco.MjModel) -> Iterator[str]:
+def _tendons(m: mujoco.MjModel) -> Iterator[Refusal]:
     """A tendon may measure, and may be limited if it follows one branch of the tree; nothing else."""
     acts = (
         "stiffness",
@@ -119,18 +141,20 @@ def _tendons(m: mujoco.MjModel) -> Iterator[str]:
         "actfrclimited",
         "stiffnesspoly",
         "dampingpoly",
+        "springyield",
     )
     for t in range(m.ntendon):
-        label = f"<tendon name={m.tendon(t).name!r}"
+        name = (_name(m.tendon(t)),)
         for attribute in acts:
             if np.any(getattr(m, f"tendon_{attribute}")[t]):
-                yield f"{label} {attribute}>: not simulated; only limits of fixed tendons are."
+                why = "not simulated; only limits of fixed tendons are."
+                yield Refusal(f"<tendon{{}} {attribute}>", why, name)
         if m.tendon_limited[t]:
             dofs = tendon_dofs(m, t)
             if dofs is None:
-                yield f"{label} limited='true'>: only fixed tendons over hinges and slides are."
+                yield Refusal("<tendon{} limited='true'>", "only fixed tendons over hinges and slides are.", name)
             elif not _on_one_branch(m, sorted(dofs)):
-                yield f"{label} limited='true'>: its joints must follow one branch of the tree."
+                yield Refusal("<tendon{} limited='true'>", "its joints must follow one branch of the tree.", name)
 
 
 def tendon_dofs(m: mujoco.MjModel, t: int) -> dict[int, float] | None:
@@ -153,29 +177,36 @@ def _on_one_branch(m: mujoco.MjModel, dofs: list[int]) -> bool:
     return above.issuperset(dofs)
 
 
-def _actuators(m: mujoco.MjModel) -> Iterator[str]:
-    trn, gain, bias = mujoco.mjtTrn, mujoco.mjtGain, mujoco.mjtBias
+def _actuators(m: mujoco.MjModel) -> Iterator[Refusal]:
+    trn, gain, bias, dyn = mujoco.mjtTrn, mujoco.mjtGain, mujoco.mjtBias, mujoco.mjtDyn
     for i in range(m.nactuator):
-        name = m.actuator(i).name or f"#{i}"
+        name = (_name(m.actuator(i)),)
         kind = trn(m.actuator_trntype[i])
         if kind not in (trn.mjTRN_JOINT, trn.mjTRN_JOINTINPARENT):
             what = kind.name.removeprefix("mjTRN_").lower()
-            yield f"<actuator name={name!r} {what}>: only joint transmissions are simulated."
+            yield Refusal(f"<actuator{{}} {what}>", "only joint transmissions are simulated.", name)
         elif mujoco.mjtJoint(m.jnt_type[m.actuator_trnid[i, 0]]) not in (
             mujoco.mjtJoint.mjJNT_HINGE,
             mujoco.mjtJoint.mjJNT_SLIDE,
         ):
-            yield f"<actuator name={name!r} joint>: only hinge and slide joints can be actuated."
-        if mujoco.mjtDyn(m.actuator_dyntype[i]) != mujoco.mjtDyn.mjDYN_NONE:
-            what = mujoco.mjtDyn(m.actuator_dyntype[i]).name.removeprefix("mjDYN_").lower()
-            yield f"<actuator name={name!r} dyntype={what!r}>: activation states are not simulated."
+            yield Refusal("<actuator{} joint>", "only hinge and slide joints can be actuated.", name)
+        if m.actuator_ctrlnum[i] != 1 or m.actuator_outnum[i] != 1:
+            yield Refusal("<actuator{}>", "only actuators with one control and one force are simulated.", name)
+        if dyn(m.actuator_dyntype[i]) != dyn.mjDYN_NONE:
+            what = dyn(m.actuator_dyntype[i]).name.removeprefix("mjDYN_").lower()
+            yield Refusal(f"<actuator{{}} dyntype={what!r}>", "activation states are not simulated.", name)
         if gain(m.actuator_gaintype[i]) not in (gain.mjGAIN_FIXED, gain.mjGAIN_AFFINE):
             what = gain(m.actuator_gaintype[i]).name.removeprefix("mjGAIN_").lower()
-            yield f"<actuator name={name!r} gaintype={what!r}>: use fixed or affine."
+            yield Refusal(f"<actuator{{}} gaintype={what!r}>", "use fixed or affine.", name)
         if bias(m.actuator_biastype[i]) not in (bias.mjBIAS_NONE, bias.mjBIAS_AFFINE):
             what = bias(m.actuator_biastype[i]).name.removeprefix("mjBIAS_").lower()
-            yield f"<actuator name={name!r} biastype={what!r}>: use none or affine."
+            yield Refusal(f"<actuator{{}} biastype={what!r}>", "use none or affine.", name)
         if m.actuator_delay[i] != 0 or m.actuator_history[i, 0] != 0:
-            yield f"<actuator name={name!r} delay>: not simulated."
+            yield Refusal("<actuator{} delay>", "not simulated.", name)
         if m.actuator_damping[i] != 0 or np.any(m.actuator_dampingpoly[i]) or m.actuator_armature[i] != 0:
-            yield f"<actuator name={name!r} damping/armature>: not simulated; give them to the joint."
+            yield Refusal("<actuator{} damping/armature>", "not simulated; give them to the joint.", name)
+
+
+def _name(element: Any) -> str:
+    """Of an element; its number where it has none."""
+    return element.name or f"#{element.id}"

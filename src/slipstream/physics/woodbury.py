@@ -12,7 +12,7 @@ from slipstream.physics.control import when
 from slipstream.physics.dynamics import Factors, solve_upward
 from slipstream.physics.model import Model
 from slipstream.physics.selfcontact import Slot
-from slipstream.physics.spatial import Matrix, Scalar
+from slipstream.physics.spatial import Scalar
 
 
 def slot_components(slot: Slot, vector: Sequence[Scalar], with_offset: bool) -> list[Scalar]:
@@ -66,44 +66,53 @@ def slots_gradient(slots: Sequence[Slot], acceleration: Sequence[Scalar]) -> lis
 
 
 @dataclass
-class Elimination:
-    """A slot after elimination of the slots before it. Matrices are 3 x 3, as rows."""
+class Mode:
+    """One of the three springs that the active stiffness of a slot is made of, after those before it are eliminated."""
 
-    half: list[list[Scalar]]  # L^-T of the slot's three rows, nv each
-    blocks: list[Matrix]  # coupling with each slot before
-    weight: Matrix
-    multiplier: list[Scalar]
+    half: list[Scalar]  # L^-T of its row, nv
+    blocks: list[Scalar]  # coupling with each mode before
+    weight: Scalar
+    multiplier: Scalar
 
 
 def with_slots(
-    model: Model, slots: Sequence[Slot], factors: Factors, acceleration: Sequence[Scalar], half: list[Scalar]
-) -> list[Scalar]:
+    model: Model,
+    slots: Sequence[Slot],
+    factors: Factors,
+    acceleration: Sequence[Scalar],
+    half: list[Scalar],
+    measure_condition: bool,
+) -> tuple[list[Scalar], Scalar]:
     """Correct a half-solved Newton step, L^-T (-gradient), for the stiffness of the slots.
 
-    With H = L^T D L of the tree, G = J H^-1 J^T between slots and k the active stiffness of a slot, the
-    step changes by -H^-1 J^T m where m solves (1 + k G) m = k J step. The slots are eliminated one by one;
-    (1 + k G)^-1 k exists for a singular k too.
-    """
-    nv = model.nv
+    With H = L^T D L of the tree, rows j and stiffnesses k of all modes and G = J H^-1 J^T between them, the
+    step changes by -H^-1 J^T m where m solves (1 + k G) m = k J step. The modes are eliminated one by one, so that
+    k / (1 + k g) is all that is ever asked of a stiffness: it may vanish, and be very large.
 
-    def level(k: int, before: list[Elimination]) -> list[Scalar]:
-        """The change of `half` by slots k and later (nv), and their pull on each slot before k (3 each)."""
-        done = [*before, _eliminate(model, factors, slots[k], acceleration, half, before)]
-        size = nv + 3 * (k + 1)
+    Returns:
+        The corrected half, and by how much rounding grew on the way (or 0, if it is not measured).
+    """
+    nv, extra = model.nv, int(measure_condition)
+
+    def level(index: int, before: list[Mode]) -> list[Scalar]:
+        """The change of `half` by this slot and later ones (nv), their pull on each mode before, and the condition."""
+        modes, condition = _eliminate(model, factors, slots[index], acceleration, half, before)
+        size = nv + len(modes) + extra
         later: list[Scalar] = [0.0] * size
-        if k + 1 < len(slots):
-            later = when(slots[k + 1].used, lambda: level(k + 1, done), size, slots[k].stiffness)
-        own = done[k]
-        multiplier = sp.minus(own.multiplier, sp.rotate(own.weight, later[-3:]))
-        change = [sp.dot(multiplier, column, start) for *column, start in zip(*own.half, later)]
-        pulls = later[nv:-3]
-        for j, block in enumerate(own.blocks):
-            pulls[3 * j : 3 * j + 3] = sp.plus(pulls[3 * j : 3 * j + 3], sp.rotate_back(block, multiplier))
-        return [*change, *pulls]
+        if index + 1 < len(slots):
+            used = slots[index + 1].used
+            later = when(used, lambda: level(index + 1, modes), size, slots[index].stiffness)
+        change, pulls = later[:nv], later[nv : size - extra]
+        for mode in reversed(modes[-3:]):
+            multiplier = mode.multiplier - mode.weight * pulls.pop()
+            change = [sp.fma(multiplier, y, c) for y, c in zip(mode.half, change)]
+            pulls = [sp.fma(block, multiplier, pull) for block, pull in zip(mode.blocks, pulls)]
+        return [*change, *pulls, *([sp.maximum(condition, later[-1])] if measure_condition else [])]
 
     if not slots:
-        return half
-    return list(sp.minus(half, when(slots[0].used, lambda: level(0, []), nv, slots[0].stiffness)))
+        return half, 0.0
+    result = when(slots[0].used, lambda: level(0, []), nv + extra, slots[0].stiffness)
+    return list(sp.minus(half, result[:nv])), result[nv] if measure_condition else 0.0
 
 
 def _eliminate(
@@ -112,37 +121,34 @@ def _eliminate(
     slot: Slot,
     acceleration: Sequence[Scalar],
     half: Sequence[Scalar],
-    before: Sequence[Elimination],
-) -> Elimination:
-    rows = [solve_upward(model, factors, row) for row in slot.rows]
-    scaled = [[sp.mul(y, d) for y, d in zip(row, factors[1])] for row in rows]
-    blocks: list[Matrix] = []
-    for k, other in enumerate(before):
-        block: Matrix = [[sp.dot(s, y) for y in other.half] for s in scaled]
-        for m in range(k):
-            block = _minus_product(block, blocks[m], sp.matmul(before[m].weight, _transposed(other.blocks[m])))
-        blocks.append(block)
-    own: Matrix = [[sp.dot(s, y) for y in rows] for s in scaled]
-    residual = [sp.dot(s, half) for s in scaled]
-    for block, other in zip(blocks, before):
-        own = _minus_product(own, block, sp.matmul(other.weight, _transposed(block)))
-        residual = list(sp.minus(residual, sp.rotate(block, other.multiplier)))
-    _, (nn, n1, n2, k11, k22) = slot_forces(slot, slot_components(slot, acceleration, True))
-    stiffness = ((nn, n1, n2), (n1, k11, 0.0), (n2, 0.0, k22))
-    system = [sp.plus(row, sp.IDENTITY[i]) for i, row in enumerate(sp.matmul(stiffness, own))]
-    weight = sp.matmul(_inverse3(system), stiffness)
-    return Elimination(rows, blocks, weight, list(sp.rotate(weight, residual)))
-
-
-def _minus_product(start: Matrix, a: Matrix, b: Matrix) -> Matrix:
-    return [sp.minus(row, product) for row, product in zip(start, sp.matmul(a, b))]
-
-
-def _transposed(m: Matrix) -> Matrix:
-    return [sp.column(m, k) for k in range(3)]
-
-
-def _inverse3(m: Matrix) -> Matrix:
-    columns = [sp.cross(m[1], m[2]), sp.cross(m[2], m[0]), sp.cross(m[0], m[1])]
-    scale = 1.0 / sp.dot(m[0], columns[0])
-    return [[sp.mul(scale, columns[j][i]) for j in range(3)] for i in range(3)]
+    before: Sequence[Mode],
+) -> tuple[list[Mode], Scalar]:
+    """The modes before, and those of a slot; and by how much its stiffness lets rounding grow."""
+    normal, *tangents = (solve_upward(model, factors, row) for row in slot.rows)
+    value, *along = slot_components(slot, acceleration, True)
+    # Where both edges of a tangent push, the normal and the tangent are springs; where one does, that edge is.
+    springs, both = [], 0.0
+    for row, t in zip(tangents, along):
+        plus, minus = (dr.select(x < 0.0, slot.stiffness, 0.0) for x in (value + t, value - t))
+        side = dr.select(plus > minus, 1.0, dr.select(plus < minus, -1.0, 0.0))
+        springs.append((plus + minus, [sp.fma(side, n, x) for n, x in zip(normal, row)]))
+        both = sp.add(both, 2.0 * sp.minimum(plus, minus))
+    modes, condition = list(before), 0.0
+    for stiffness, row in ((both, normal), *springs):
+        scaled = [sp.mul(y, d) for y, d in zip(row, factors[1])]
+        blocks: list[Scalar] = []
+        for k, other in enumerate(modes):
+            block = sp.dot(scaled, other.half)
+            for m in range(k):
+                block = sp.fma(-blocks[m] * modes[m].weight, other.blocks[m], block)
+            blocks.append(block)
+        alone, residual = sp.dot(scaled, row), sp.dot(scaled, half)
+        own = alone
+        for block, other in zip(blocks, modes):
+            own = sp.fma(-block * other.weight, block, own)
+            residual = sp.fma(-block, other.multiplier, residual)
+        pivot = 1.0 / sp.fma(stiffness, own, 1.0)
+        weight = stiffness * pivot
+        modes.append(Mode(row, blocks, weight, weight * residual))
+        condition = sp.maximum(condition, dr.abs(sp.fma(stiffness, alone, 1.0) * pivot))
+    return modes, condition

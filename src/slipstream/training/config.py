@@ -93,6 +93,8 @@ class PipelineConfig:
     strict: bool = False
     """Whether observations and rewards that are not finite, and observations outside their space, are errors; else they
     are counted."""
+    split_devices: bool = False
+    """Let the critics learn on one device and the policy on another, at the same time (SAC, TD3, DDPG)."""
     patience: float = 60.0
     """Seconds without a step after which a process counts as hung, and is replaced."""
 

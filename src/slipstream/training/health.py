@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 HOPELESS = 20
 """After so many updates in a row without a single finite gradient a run is given up."""
@@ -20,6 +20,15 @@ class TrainingFailed(RuntimeError):
     """Nothing can be learned any more; the message says why, and what to do."""
 
 
+def left_out(report: Mapping[str, float]) -> Iterator[tuple[str, str]]:
+    """By name, what a world left out of its episodes (`Env.left_out`), as sentences without their full stop."""
+    for name, value in report.items():
+        what, sign, rest = name.rpartition("_left_out")
+        if sign and not rest and value > 0:
+            way_out = "; raise self_contacts" if what == "contacts" else ""
+            yield name, f"{value:.3g} {what.replace('_', ' ')} were left out per episode{way_out}"
+
+
 class Health:
     """Watches the rows of metrics."""
 
@@ -33,6 +42,8 @@ class Health:
             self._once(
                 "broken_worlds", f"{row['broken_worlds']:,.0f} worlds were reset because their state was not finite"
             )
+        for name, text in left_out({name.removeprefix("report/"): value for name, value in row.items()}):
+            self._once(name, text, hint="")
         for name, value in row.items():
             policy, _, sign = name.rpartition("/")
             if sign in SIGNS and value:
@@ -46,7 +57,7 @@ class Health:
                     "learning_rate or reward_scale."
                 )
 
-    def _once(self, sign: str, text: str) -> None:
+    def _once(self, sign: str, text: str, hint: str = "; `slipstream check` may find the cause") -> None:
         if sign not in self._said:
             self._said.add(sign)
-            self._warn(f"{text}. Metrics count it from now on; `slipstream check` may find the cause.")
+            self._warn(f"{text}. Metrics count it from now on{hint}.")

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 from judge import ROBOTS, gymnasium_env
 
+from slipstream.envs.locomotion.robot import Robot
 from slipstream.envs.registry import env_options, make, make_env
+from slipstream.envs.worlds import Worlds
 
 WORLDS = 512
 
@@ -75,3 +77,33 @@ def test_without_mujoco_the_way_out_is_named():
     code = "import sys; sys.modules['mujoco'] = None; import slipstream.envs.registry as r; r.make_env('ant')"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "Robots need mujoco: pip install slipstream-rl[robots]" in result.stderr
+
+
+BALLS = """<mujoco><worldbody><geom type="plane" size="5 5 1"/><body pos="0 0 0.1"><freejoint/><geom size="0.1"/>
+  <geom size="0.1" pos="0.3 0 0"/></body><body pos="0.15 0 0.2"><joint name="slide" type="slide" axis="0 0 1"/>
+  <geom size="0.1"/></body></worldbody><actuator><motor joint="slide" ctrlrange="-1 1"/></actuator></mujoco>"""
+
+
+class Balls(Robot):
+    """A ball that lies on two others."""
+
+    max_steps = 5
+
+    def reset(self, rng):
+        return self.start_state(self.model.qpos0, (0.0,) * self.model.nv, rng)
+
+    def step(self, state, action, rng):
+        return self.simulate(state, action, rng), 0.0, False
+
+    def observe(self, state):
+        return state.qpos
+
+
+@pytest.mark.parametrize(("self_contacts", "left_out"), [(1, 15.0), (2, None), (0, None)])
+def test_contacts_that_are_left_out_are_reported(tmp_path, self_contacts, left_out):
+    (tmp_path / "balls.xml").write_text(BALLS)
+    worlds = Worlds(Balls(str(tmp_path / "balls.xml"), 3, self_contacts=self_contacts), 4)
+    for _ in range(5):
+        worlds.step(np.zeros((1, 4)))
+    assert worlds.episode_statistics.report.get("contacts_left_out") == left_out
+    assert ("dropped" in worlds.state_fields) == (left_out is not None)

@@ -199,3 +199,22 @@ def test_starts_are_uniform_and_differ_between_worlds_and_episodes():
 def test_impossible_sizes_are_refused(options):
     with pytest.raises(ValueError, match=str(next(iter(options.values())))):
         make("tag-continuous", num_worlds=1, **options)
+
+
+def test_levels_are_correctly_rounded():
+    """Every turn from direction 0; and the largest one from three quarters, which makes a whole turn."""
+    levels = np.linspace(-math.pi / 2, math.pi / 2, 10)
+    worlds = make("tag-continuous", num_worlds=11)
+    direction = np.zeros((11, 11), np.float32)
+    direction[:, 1] = 1.5 * math.pi
+    apart = np.tile(np.arange(11.0), (11, 1))  # nobody is tagged
+    worlds.set_state(direction=direction, loc_x=apart, loc_y=apart)
+    turn = np.arange(11)
+    runner = np.zeros((2, 110), int)
+    runner[1, ::10] = 10  # the first runner of each world
+    worlds.step({"tagger": np.stack([0 * turn, turn]), "runner": runner})
+    after = worlds.get_state()["direction"].reshape(11, 11)
+    expected = np.append(0.0, levels).astype(np.float32)
+    expected = np.where(expected < 0, expected + np.float32(2 * math.pi), expected)
+    assert after[:, 0].astype(np.float32).tolist() == expected.tolist()
+    assert (after[:, 1] == 0.0).all()

@@ -229,3 +229,11 @@ def test_a_sampler_needs_neither_jax_nor_drjit():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_making_an_environment_says_nothing():
+    code = (
+        "from slipstream.training.pipeline.simulators import Simulator\nSimulator('gym:HalfCheetah-v5', {}, 0).reset()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "" and done.stderr == ""

@@ -81,6 +81,7 @@ class Variation:
 
     mass: dict[int, Any]
     friction: Any
+    least_friction: float
     strength: tuple
     delay: Any
 
@@ -90,11 +91,11 @@ class Variation:
         mass = {i: rest.pop(0) for i in range(1, len(model.links))} if random.mass else {}
         friction = rest.pop(0) if random.friction else 1.0
         strength = tuple(rest.pop(0) for _ in range(model.nu)) if random.strength else ()
-        return Variation(mass, friction, strength, rest.pop(0) if random.latency else None)
+        return Variation(mass, friction, 1.0 - random.friction, strength, rest.pop(0) if random.latency else None)
 
     @property
     def parameters(self) -> physics.Parameters:
-        return physics.Parameters(friction=self.friction, mass=self.mass)
+        return physics.Parameters(friction=self.friction, mass=self.mass, least_friction=self.least_friction)
 
     def drive(self, action: tuple, past: tuple) -> tuple:
         """What the motors are told when a policy chooses `action`.

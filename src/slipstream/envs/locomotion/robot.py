@@ -38,6 +38,8 @@ class State:
     """What this episode's robot differs by (with domain randomisation)."""
     past: tuple[Float, ...] = ()
     """Earlier actions that are still to be carried out, the newest first (with latency)."""
+    dropped: tuple[Float, ...] = ()
+    """How many self-contacts were left out since the episode began (one number, where there can be too many)."""
 
 
 class Robot(Env):
@@ -76,7 +78,7 @@ class Robot(Env):
         frame_skip: physics steps per control step.
         integrator: `euler`, `rk4` or `implicitfast`; None: what the file says.
         timestep: of a physics step, in seconds; None: what the file says.
-        self_contacts: how many contacts a robot can have with itself at once; further ones are left out.
+        self_contacts: how many contacts a robot can have with itself at once; further ones are left out, and told.
             0: its parts pass through each other.
         random_mass: the mass and inertia of each link differ from the file's by up to this share.
         random_friction: all friction coefficients together differ by up to this share.
@@ -123,7 +125,8 @@ class Robot(Env):
         """The first state of an episode, from its coordinates and velocities."""
         drawn = () if rng is None else self.random.draw(self.model, rng)
         past = (0.0,) * (self.random.latency * self.model.nu)
-        state = self.state_type(tuple(qpos), tuple(qvel), (0.0,) * self.model.nv, 0.0, 0, drawn, past)
+        dropped = (0.0,) if self.model.can_drop_contacts else ()
+        state = self.state_type(tuple(qpos), tuple(qvel), (0.0,) * self.model.nv, 0.0, 0, drawn, past, dropped)
         return replace(state, start=self.place(state))
 
     def noisy_positions(self, rng: Rng, scale: float) -> list[Any]:
@@ -147,8 +150,8 @@ class Robot(Env):
         Args:
             measure: makes it of the wrenches on all bodies (see `physics.contact_wrenches`). None: it is 0.
         """
-        zero = 0.0 * state.qvel[0]
-        before = physics.State(list(state.qpos), list(state.qvel), list(state.qacc), [], zero)
+        dropped = state.dropped[0] if state.dropped else 0.0 * state.qvel[0]
+        before = physics.State(list(state.qpos), list(state.qvel), list(state.qacc), [], dropped)
         after = physics.step(
             self.model,
             before,
@@ -159,7 +162,14 @@ class Robot(Env):
             measure=None if measure is None else lambda wrenches: [measure(wrenches)],
         )
         past = (*action, *state.past)[: len(state.past)]
-        new = replace(state, qpos=tuple(after.qpos), qvel=tuple(after.qvel), qacc=tuple(after.qacc), past=past)
+        new = replace(
+            state,
+            qpos=tuple(after.qpos),
+            qvel=tuple(after.qvel),
+            qacc=tuple(after.qacc),
+            past=past,
+            dropped=(after.dropped,) if state.dropped else (),
+        )
         return new, after.measured[0] if after.measured else 0.0
 
     def parameters(self, state: Any) -> physics.Parameters:
@@ -183,6 +193,10 @@ class Robot(Env):
         return (self.place(after) - self.place(before)) / self.time_step
 
     # For `report`, and for films.
+
+    def left_out(self, state: State) -> Mapping[str, Any]:
+        """Self-contacts beyond `self_contacts`, summed over the physics steps of the episode."""
+        return {"contacts": state.dropped[0]} if state.dropped else {}
 
     def show(self, state: Mapping[str, np.ndarray]) -> None:
         """Make MuJoCo's model look like the (only) world of a state, as `Worlds.get_state` returned it."""

@@ -266,10 +266,13 @@ def _levels(low: float, high: float, count: int):
     """From an action to its level: 0 is no change, i > 0 the i-th of evenly spaced values."""
     if count < 1:
         raise ValueError(f"The number of levels must be at least 1, got {count}.")
-    values = np.linspace(low, high, count)
-    spacing = float(values[1] - values[0]) if count > 1 else 0.0
+    values = np.linspace(low, high, count).tolist()
 
     def level(choice):
-        return dr.select(choice == 0, 0.0, low + (choice - 1) * spacing)
+        # A table, in which every value is rounded once: four quarter turns are a whole one.
+        result = 0.0
+        for number, value in enumerate(values, 1):
+            result = dr.select(choice == number, value, result)
+        return result
 
     return level

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import inspect
 import math
+import sys
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -210,8 +212,7 @@ def make_environment(name: str, options: Mapping[str, Any], *, render: bool = Fa
     if render:
         choose_renderer()
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what Gymnasium has to say about versions
+        with _hushed():
             env = _make_registered(name, given) if name.startswith(GYM) else _make_own(name, given)
     except Exception as error:  # it may be someone else's code
         if isinstance(error, UnknownEnvironment):
@@ -271,8 +272,7 @@ def _spec(name: str) -> Any:
     if colon:
         module_of(module, name)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with _hushed():
             return gymnasium.spec(registered)
     except gymnasium.error.Error as error:
         known = list(gymnasium.registry)
@@ -286,11 +286,28 @@ def _spec(name: str) -> Any:
 def _register_atari(name: str) -> None:
     try:
         import ale_py
-        import cv2  # noqa: F401 (Gymnasium makes frames smaller with it)
+        import cv2
     except ModuleNotFoundError as error:
         raise ValueError(f"{name} needs {error.name}: pip install slipstream-rl[atari]") from error
+    cv2.setNumThreads(1)  # Gymnasium makes frames smaller with it, and every core has its sampler
     ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)  # each game would announce itself
     _gymnasium().register_envs(ale_py)
+
+
+@contextmanager
+def _hushed() -> Iterator[None]:
+    """Without what Gymnasium has to say about versions, and MuJoCo about Gymnasium's models."""
+    engine: Any = sys.modules.get("mujoco")
+    before = None if engine is None else engine.get_mju_user_warning()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if engine is not None:
+            engine.set_mju_user_warning(lambda message: None)
+        try:
+            yield
+        finally:
+            if engine is not None:
+                engine.set_mju_user_warning(before)
 
 
 def _is_atari(name: str) -> bool:

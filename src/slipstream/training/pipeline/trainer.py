@@ -26,6 +26,7 @@ from slipstream.training.pipeline.agent import GROUP, agent_group
 from slipstream.training.pipeline.crew import Crew
 from slipstream.training.pipeline.feeds import Feed, ReplayFeed, RolloutFeed
 from slipstream.training.pipeline.numpy_policy import recipe_of
+from slipstream.training.pipeline.split import SplitUpdate
 from slipstream.training.pipeline.tuning import (
     GUESSED_LANES,
     Tuning,
@@ -57,6 +58,9 @@ OPERATIONS_PER_WEIGHT = 40
 SAVING_COST = 20.0
 """Writing the replay to checkpoints takes at most one in so many seconds, the last one left out."""
 
+TUNE_AFTER = 3.0
+"""Seconds of learning before the number of processes is tried out: what is learned in less needs no tuning."""
+
 SETTLED = 5
 """Steps of every environment after which a sampler that has just been started is at work."""
 
@@ -86,10 +90,13 @@ class PipelineTrainer:
         self.samplers = self.driver.samplers or guessed_samplers(cores)
         self.lanes = self.driver.envs_per_sampler or GUESSED_LANES
         self._tuning: Tuning | None = None
+        self._learning_since = 0.0
+        """When the first update began; 0: there was none."""
         most = self.driver.samplers or max(sampler_counts(cores))
         self.feed = self._new_feed()
         self._update = jax.jit(self._learn, donate_argnames="state")
         self._compiled: Callable[..., Any] | None = None
+        self._split = SplitUpdate(self.algorithm, self.feed.learnable) if self.driver.split_devices else None
         self.crew = Crew(config, self.env, group, recipe, self._actor_arrays(), most)
         self.iteration = self.updates = self.step = 0
         self._steps_before = 0
@@ -227,6 +234,7 @@ class PipelineTrainer:
         batch = self.feed.take()
         gathered = time.perf_counter()
         assert self._compiled is not None
+        self._learning_since = self._learning_since or gathered
         self.state, metrics = self._compiled(self.state, batch, self._elapsed(), self.key, np.uint32(self.iteration))
         self.iteration += 1
         self.updates += self.feed.updates
@@ -235,7 +243,7 @@ class PipelineTrainer:
         jax.block_until_ready((self.state, metrics))
         updated = time.perf_counter()
         self._publish()
-        if self._tuning is not None:
+        if self._tuning is not None and time.perf_counter() - self._learning_since > TUNE_AFTER:
             self._tune()
         self.step = self.samples
         self._spent["waiting"] += waited - began
@@ -250,6 +258,9 @@ class PipelineTrainer:
         return state, {name: value for name, value in metrics.items() if name != SURPRISE}
 
     def _compile(self) -> None:
+        if self._split is not None:
+            self._compiled = self._split
+            return
         batch = self.feed.example()
         self._compiled = self._update.lower(self.state, batch, np.float32(0.0), self.key, np.uint32(0)).compile()
 
