@@ -243,3 +243,16 @@ def test_observations_outside_their_space_are_counted_or_an_error(strict, run_co
     train(config, run=tmp_path / "run", quiet=True)
     assert read_metrics(RunDirectory.open(tmp_path / "run"))[-1]["pipeline/observations_outside"] > 10
     assert "observations were outside the space" in (tmp_path / "run" / "log.txt").read_text()
+
+
+def test_a_resumed_run_does_not_sample_without_end_before_its_first_update(sac_config, tmp_path):
+    first = train(sac_config(total_steps=1500), run=tmp_path / "run", quiet=True)
+    run = RunDirectory.open(first.run)
+    trainer = PipelineTrainer(from_json(run.config()))
+    trainer.restore(load_checkpoint(run), "it")
+    with trainer.working(run, print, print):
+        wait_until(lambda: trainer.samples >= first.step + 200)
+        time.sleep(0.3)
+        assert trainer.samples <= first.step + 200 + 2 * 3 * 3 * 2 + 6
+        while trainer.samples <= first.step + 1000:
+            trainer.iterate()

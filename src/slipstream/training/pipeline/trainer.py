@@ -279,9 +279,9 @@ class PipelineTrainer:
         if not isinstance(feed, ReplayFeed):
             return
         warm_up = feed.experience.warm_up
-        if not self.updates:
+        if not self._learning_since:
             # Random actions are only good to begin with; until the first update the learner compiles, and needs cores.
-            most = max(warm_up, feed.updates / feed.experience.updates_per_step)
+            most = self._steps_before + max(warm_up, feed.updates / feed.experience.updates_per_step)
             most += 2 * feed.experience.n_step * self.lanes * self.samplers  # steps that are not transitions yet
             self.crew.allow(most - self.samples)
         elif bound is None:
