@@ -135,9 +135,12 @@ def number(script: str, *arguments: str, cores: int | None = None) -> float:
     return float(done.stdout)
 
 
-def middle(rows: list[dict[str, Any]], name: str) -> float:
-    """The median of a metric over the second half of a run: compiling, tuning and warming up are over."""
-    return statistics.median(row[name] for row in rows[len(rows) // 2 :])
+def settled(rows: list[dict[str, Any]], name: str) -> float:
+    """The mean of a metric over the second half of a run: compiling, tuning and warming up are over.
+
+    (Not the median: with large batches there are intervals between reports without an update.)
+    """
+    return statistics.fmean(row[name] for row in rows[len(rows) // 2 :])
 
 
 def work_per_frame() -> float:
@@ -165,7 +168,7 @@ def frames(arguments: argparse.Namespace, console: Console) -> dict[str, Any]:
         for _ in track(range(arguments.turns), f"batch {batch:,}", console=console):
             settings = {**EQUAL_WORK, "batch_size": batch}
             rows = trained(CHEETAH, "sac", settings, arguments.seconds + 15.0, samplers=arguments.samplers)
-            runs["slipstream"].append({name: middle(rows, f"pipeline/{name}") for name in names})
+            runs["slipstream"].append({name: settled(rows, f"pipeline/{name}") for name in names})
             for name, library in PEERS.items():
                 given = ("--batch", str(batch), "--seconds", str(arguments.seconds))
                 runs[name].append(peer(python, library, "frames", *given))
@@ -201,7 +204,7 @@ def sampling(arguments: argparse.Namespace, console: Console) -> dict[str, Any]:
             bare.append(number(BARE, env, str(arguments.seconds), cores=1))
             for count in arguments.numbers:
                 rows = trained(env, "sac", never, arguments.seconds, samplers=count, **alone)
-                rates[str(count)].append(middle(rows, "pipeline/samples_per_second"))
+                rates[str(count)].append(settled(rows, "pipeline/samples_per_second"))
         found[env] = {"bare": bare, "samplers": rates}
     table = Table("environment", "samplers", "samples/s", "beside the bare environment on one core")
     for env, result in found.items():
