@@ -161,9 +161,13 @@ def _act(
 
 
 def values(critics: Any, observation: jax.Array, action: jax.Array) -> jax.Array:
-    """What all critics put out, `[critics, outputs, lanes]`: one batched product per layer."""
+    """What all critics put out, `[critics, outputs, lanes]`.
+
+    They are gone through one by one: on a CPU, XLA spreads a product over the cores, but not a batch of products.
+    """
     x = jnp.concatenate([observation, action])
-    return jax.vmap(lambda critic: critic(x))(critics)
+    count = len(jax.tree.leaves(critics)[0])
+    return jnp.stack([jax.tree.map(lambda weights: weights[i], critics)(x) for i in range(count)])  # noqa: B023
 
 
 Step = Callable[..., tuple[Learner, dict[str, jax.Array]]]
