@@ -72,19 +72,19 @@ ROUND = [DISCOUNT ** (3 - phase) / (1 - DISCOUNT**4) for phase in range(4)]
 """The values of `Round`."""
 
 VARIANTS = [
-    {},
-    dict(double=False, n_step=1),
-    dict(dueling=True, atoms=41, value_range=(-1.0, 6.0), layer_norm=True),
-    dict(priority=0.6),
+    pytest.param({}, id="plain"),
+    pytest.param(dict(double=False, n_step=1), id="single one-step", marks=pytest.mark.slow),
+    pytest.param(dict(dueling=True, atoms=41, value_range=(-1.0, 6.0), layer_norm=True), id="dueling distribution"),
+    pytest.param(dict(priority=0.6), id="priorities", marks=pytest.mark.slow),
 ]
 
 
-@pytest.mark.parametrize("changes", VARIANTS, ids=["plain", "single one-step", "dueling distribution", "priorities"])
+@pytest.mark.parametrize("changes", VARIANTS)
 def test_truncation_bootstraps_from_the_final_observation_in_every_variant_of_dqn(changes):
     assert values(learn("Round", "dqn", **changes), PHASES) == pytest.approx(ROUND, abs=0.15)
 
 
-@pytest.mark.parametrize("changes", VARIANTS, ids=["plain", "single one-step", "dueling distribution", "priorities"])
+@pytest.mark.parametrize("changes", VARIANTS)
 def test_credit_reaches_an_action_two_steps_back_in_every_variant_of_dqn(changes):
     trainer = learn("DelayedCredit", "dqn", **changes)
     assert best_actions(trainer, [[0.0, 0.0]]).tolist() == [[1]]

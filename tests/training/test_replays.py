@@ -41,8 +41,9 @@ def test_nothing_is_learned_and_actions_are_random_until_enough_is_remembered(ma
     assert not bool(trained(config, 3).actors["hand"].untrained)
 
 
-@pytest.mark.parametrize(("world", "group", "algo"), [("Walker", "walker", "dqn"), ("Pull", "hand", "sac")])
-@pytest.mark.parametrize("priority", [0.0, 0.6])
+@pytest.mark.parametrize(
+    ("world", "group", "algo", "priority"), [("Walker", "walker", "dqn", 0.6), ("Pull", "hand", "sac", 0.0)]
+)
 def test_a_run_resumed_from_disk_ends_like_one_that_did_not_stop(
     make_config, policy, same, tmp_path, world, group, algo, priority
 ):
