@@ -24,10 +24,6 @@ TRACEBACK = signal.SIGUSR1
 GIVEN_UP = 64
 """The exit code of a process that cannot do its work here, nor could another in its place."""
 
-NICENESS = 10
-"""The learner goes first where there are fewer cores than work: the threads of a matrix product wait for one another,
-so one that is held up holds up all of them. Samplers take what is left."""
-
 
 def give_up(reason: str) -> NoReturn:
     """End, and say why; there will be no other in our place. Not for processes that the run cannot do without."""
@@ -41,7 +37,6 @@ def run_child(work: Callable[[Job], None]) -> None:
     faulthandler.enable()
     faulthandler.register(TRACEBACK)
     _end_with_parent()
-    os.nice(NICENESS)
     line = bytearray()
     while not line.endswith(b"\n"):
         more = os.read(0, 1 << 16)

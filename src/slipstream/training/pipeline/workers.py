@@ -86,9 +86,7 @@ class Worker:
             stdout=self._output,
             stderr=self._output,
             pass_fds=plan.descriptors,
-            # A Ctrl-C on the terminal is for the learner, which then tells the others. (Not a session of its own: Linux
-            # deals processor time out by sessions, and niceness would count for nothing.)
-            process_group=0,
+            start_new_session=True,  # a Ctrl-C on the terminal is for the learner, which then tells the others
             env={**os.environ, **SINGLE},
         )
         assert self._process.stdin is not None
