@@ -23,6 +23,9 @@ CASES: dict[str, tuple[Settings, Space]] = {
     "dqn": (DQNConfig(**SMALL), MultiDiscrete((2, 3))),
 }
 
+QUIET = ["td3", "ddpg", "dqn"]
+"""Those that learn without drawing actions, if they are told so."""
+
 
 def made(algo: str, **how) -> Algorithm:
     settings, space = CASES[algo]
@@ -86,14 +89,13 @@ def test_an_agent_that_has_learned_explores_around_what_it_thinks_best(algo):
     assert near < (1.0 if algo != "dqn" else 0.05)
 
 
+@pytest.mark.parametrize("algo", QUIET)
 def test_a_stack_of_batches_is_learned_from_one_after_another(algo):
     """A stack of four leads to the same weights as the four on their own, but for noise and statistics."""
     settings, space = CASES[algo]
     settings = dataclasses.replace(settings, normalize_observation=False)
     if algo in ("td3", "ddpg"):
         settings = dataclasses.replace(settings, smoothing_noise=0.0)
-    if algo == "sac":
-        pytest.skip("its policy draws other actions for other stacks")
     algorithm = ALGORITHMS[algo].load_maker()(settings, OBSERVATION, space)
     batch = transitions(algo)
     together, _ = learned(algorithm, batch)
@@ -119,10 +121,9 @@ def test_what_is_not_finite_does_not_spoil_the_weights(algo):
     assert int(metrics["updates_skipped_in_a_row"]) == 3
 
 
+@pytest.mark.parametrize("algo", QUIET)
 def test_two_processes_learn_what_one_with_all_samples_learns(algo):
     """The noise of actions differs between processes, so it is switched off where that is possible."""
-    if algo == "sac":
-        pytest.skip("its actions are random numbers, others in each process")
     quiet = dataclasses.replace(CASES[algo][0], **({} if algo == "dqn" else dict(smoothing_noise=0.0)))
     maker, space = ALGORITHMS[algo].load_maker(), CASES[algo][1]
 

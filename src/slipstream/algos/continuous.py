@@ -10,6 +10,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import optax
 
 from slipstream.algos.algo import SURPRISE, Algorithm, Average, Choice, Half, Halves, Inputs, Transitions
 from slipstream.algos.heads import Head, combined, head_for
@@ -22,7 +23,6 @@ from slipstream.algos.off_policy import (
     prepared,
     replay_of,
     summary,
-    towards,
     with_seen,
 )
 from slipstream.algos.settings import ContinuousConfig
@@ -238,7 +238,7 @@ def _critic_step(
     learner = eqx.tree_at(
         lambda s: (s.critics, s.slow_critics),
         learner,
-        (critics, towards(learner.slow_critics, critics.value, config.target_rate)),
+        (critics, optax.incremental_update(critics.value, learner.slow_critics, config.target_rate)),
     )
     mean = head.mean(head.distribution(out)).mean(axis=0)
     return learner, {
@@ -266,7 +266,7 @@ def _policy_step(
         )
         policy, _ = policy.step(gradient, config.learning_rate, average)
         if slow is not None:
-            slow = towards(slow, policy.value, config.target_rate)
+            slow = optax.incremental_update(policy.value, slow, config.target_rate)
         metrics = {"policy_loss": loss[0], **loss[1], "policy_steps": jnp.float32(1.0)}
         if temperature is not None and kind.temperature_step is not None:
             temperature = kind.temperature_step(temperature, loss[1])

@@ -12,6 +12,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import optax
 
 from slipstream.algos.algo import SURPRISE, Algorithm, Average, Choice, Inputs, Transitions, alone
 from slipstream.algos.heads import Head, head_for
@@ -24,7 +25,6 @@ from slipstream.algos.off_policy import (
     prepared,
     replay_of,
     summary,
-    towards,
     with_seen,
 )
 from slipstream.algos.settings import DQNConfig
@@ -169,7 +169,7 @@ def _step(
 
     (error, taken), gradient = jax.value_and_grad(loss, has_aux=True)(learner.network.value)
     network, went = learner.network.step(gradient, config.learning_rate, average)
-    slow_network = towards(learner.slow_network, network.value, config.target_rate)
+    slow_network = optax.incremental_update(network.value, learner.slow_network, config.target_rate)
     learner = eqx.tree_at(
         lambda s: (s.network, s.slow_network, s.updates), learner, (network, slow_network, learner.updates + 1)
     )

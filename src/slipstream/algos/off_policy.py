@@ -102,11 +102,6 @@ def prepared(normalizer: Normalizer | None, batch: Transitions, reward_scale: fl
     )
 
 
-def towards(slow: Any, fast: Any, rate: float) -> Any:
-    """Slow copies moved a part of the way."""
-    return jax.tree.map(lambda s, f: s + rate * (f - s), slow, fast)
-
-
 def summary(history: dict[str, jax.Array], unlearned: jax.Array, average: Average) -> dict[str, jax.Array]:
     """Metrics of an update from those of its gradient steps, `[updates, ...]`."""
     means = average({name: values.mean() for name, values in history.items() if name != SURPRISE})

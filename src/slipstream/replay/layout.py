@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from itertools import accumulate
 
-from slipstream.spaces import Box, Discrete, MultiDiscrete, Space
+from slipstream.spaces import Box, Space
 
 
 @dataclass(frozen=True)
@@ -35,16 +35,16 @@ class RowLayout:
             action: what it does.
             masked: whether what it may do differs from step to step.
         """
-        image = getattr(observation, "image", None) is not None
+        image = observation.image is not None
         seen = 0 if image else observation.size
-        discrete = isinstance(action, Discrete | MultiDiscrete)
+        discrete = not isinstance(action, Box)
         sizes = {
             "observation": seen,
             "next_observation": seen,
             "action": action.size,
             "reward": 1,
             "discount": 1,
-            "next_mask": sum(action.choices) if masked and isinstance(action, Discrete | MultiDiscrete) else 0,
+            "next_mask": 0 if isinstance(action, Box) or not masked else sum(action.choices),
         }
         ends = list(accumulate(sizes.values()))
         slices = {name: slice(end - size, end) for (name, size), end in zip(sizes.items(), ends)}

@@ -111,10 +111,9 @@ class _OneReplay:
         group = policies.groups[name][0]
         masked = any(g.name in views["action_mask"] for g in policies.groups[name])
         self.layout = RowLayout.of(group.observation, group.action, masked=masked)
-        per_iteration = replay.updates_per_step * steps
-        self._due = max(per_iteration, 0.0)
-        calls = max(1, -(-per_iteration // UPDATES_AT_ONCE))
-        self.updates = max(1, round(per_iteration / calls))
+        self._due = replay.updates_per_step * steps
+        calls = max(1, -(-self._due // UPDATES_AT_ONCE))
+        self.updates = max(1, round(self._due / calls))
         self.owed = 0.0
         """Gradient steps that are due and have not been taken."""
         self.calls = 0

@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pytest
 
 from slipstream.training.pipeline.blocks import ALIGNMENT, Block
 
@@ -34,8 +35,5 @@ def test_closing_gives_the_descriptor_back():
     block.close()
     block.close()
     kept[:] = 1.0
-    try:
+    with pytest.raises(OSError):
         os.fstat(descriptor)
-        raise AssertionError("still open")
-    except OSError:
-        pass
