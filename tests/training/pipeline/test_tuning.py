@@ -10,7 +10,7 @@ from slipstream.training.pipeline import tuning
 from slipstream.training.pipeline.trainer import PipelineTrainer
 from slipstream.training.pipeline.tuning import Choice, Tuning, climb, sampler_counts, search
 
-SAC = SACConfig(hidden=(8,), batch_size=16, warm_up=100, replay_size=20_000, updates_per_step=1.0)
+SAC = SACConfig(hidden=(8,), batch_size=16, warm_up=100, replay_size=1_000_000, updates_per_step=1.0)
 
 
 def result(generator, score):
