@@ -39,7 +39,8 @@ class Learner(eqx.Module):
 
     policy: Trained
     critics: Trained
-    """Networks of observation and action, stacked: every array has a leading axis of critics."""
+    """Networks of observation and action, in a tuple. Stacked they would be one batch of products, which XLA does not
+    spread over the cores of a CPU, or would have to be cut out of the stack for every product."""
     slow_critics: Any
     slow_policy: Any
     """None: values are learned from the policy's own actions."""
@@ -119,9 +120,8 @@ def _init(
         observation.size, action.size * kind.outputs_per_component, 0.01, key=policy_key
     )
     make = network or body_maker(observation, hidden, config.activation, layer_norm=config.layer_norm)
-    critics = jax.vmap(lambda k: make(observation.size + action.size, head.outputs, 1.0, key=k))(
-        jax.random.split(critic_key, config.critics)
-    )
+    inputs, keys = observation.size + action.size, jax.random.split(critic_key, config.critics)
+    critics = tuple(make(inputs, head.outputs, 1.0, key=k) for k in keys)
     temperature = kind.initial_temperature
     return Learner(
         policy=Trained.fresh(policy),
@@ -160,14 +160,10 @@ def _act(
     return Choice(in_bounds(action, low, high), Kept(action), ())
 
 
-def values(critics: Any, observation: jax.Array, action: jax.Array) -> jax.Array:
-    """What all critics put out, `[critics, outputs, lanes]`.
-
-    They are gone through one by one: on a CPU, XLA spreads a product over the cores, but not a batch of products.
-    """
+def values(critics: tuple[Any, ...], observation: jax.Array, action: jax.Array) -> jax.Array:
+    """What all critics put out, `[critics, outputs, lanes]`."""
     x = jnp.concatenate([observation, action])
-    count = len(jax.tree.leaves(critics)[0])
-    return jnp.stack([jax.tree.map(lambda weights: weights[i], critics)(x) for i in range(count)])  # noqa: B023
+    return jnp.stack([critic(x) for critic in critics])
 
 
 Step = Callable[..., tuple[Learner, dict[str, jax.Array]]]

@@ -16,6 +16,28 @@ ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
 }
 
 
+@jax.custom_vjp
+def product(weight: jax.Array, x: jax.Array) -> jax.Array:
+    """`weight @ x`, for `[outputs, inputs]` and `[inputs, lanes]`.
+
+    Its gradient for `x` takes the weights transposed, and has them so in memory: XLA would rather read them across
+    within the product, which is up to twice as slow on a CPU (256 x 256 weights, 8,192 lanes).
+    """
+    return weight @ x
+
+
+def _forward(weight: jax.Array, x: jax.Array) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
+    return weight @ x, (weight, x)
+
+
+def _backward(kept: tuple[jax.Array, jax.Array], gradient: jax.Array) -> tuple[jax.Array, jax.Array]:
+    weight, x = kept
+    return gradient @ x.T, jax.lax.optimization_barrier(weight.T) @ gradient
+
+
+product.defvjp(_forward, _backward)
+
+
 class Linear(eqx.Module):
     weight: jax.Array
     """`[outputs, inputs]`"""
@@ -28,7 +50,7 @@ class Linear(eqx.Module):
         self.bias = jnp.zeros(outputs, jnp.float32)
 
     def __call__(self, x: jax.Array) -> jax.Array:
-        return self.weight @ x + self.bias[:, None]
+        return product(self.weight, x) + self.bias[:, None]
 
 
 class MLP(eqx.Module):

@@ -132,7 +132,9 @@ class Ring:
             first, spans = self._span()
             ends = np.cumsum(spans)
             if not ends[-1]:
-                raise ValueError("There is nothing in the ring to draw from.")
+                if not self.written:
+                    raise ValueError("There is nothing in the ring to draw from.")
+                continue  # writers have gone once around a small ring while we looked at their counts
             drawn = rng.integers(ends[-1], size=len(where))
             region = np.searchsorted(ends, drawn, side="right")
             offset = drawn - (ends - spans)[region]

@@ -13,7 +13,9 @@ import jax
 import numpy as np
 
 from slipstream.algos.algo import SURPRISE, Replay
+from slipstream.algos.settings import OffPolicyConfig
 from slipstream.capacity import available_memory
+from slipstream.envs.env import Group
 from slipstream.envs.statistics import EpisodeTotals
 from slipstream.replay.layout import RowLayout
 from slipstream.runs.checkpoint import Checkpoint
@@ -27,6 +29,7 @@ from slipstream.training.pipeline.crew import Crew
 from slipstream.training.pipeline.feeds import Feed, ReplayFeed, RolloutFeed
 from slipstream.training.pipeline.numpy_policy import recipe_of
 from slipstream.training.pipeline.split import SplitUpdate
+from slipstream.training.pipeline.threads import one_thread_is_enough, start_with_one_thread
 from slipstream.training.pipeline.tuning import (
     GUESSED_LANES,
     Tuning,
@@ -46,7 +49,7 @@ LOOK = 0.2
 PAUSE = 0.0005
 """Seconds between two looks for something to learn from."""
 
-SECONDS_PER_ITERATION = 0.05
+SECONDS_PER_ITERATION = 0.1
 """What the gradient steps between two publications should take."""
 
 OPERATIONS = 4e10
@@ -76,6 +79,7 @@ class PipelineTrainer:
         assert isinstance(config.driver, PipelineConfig)
         self.config, self.driver, self.env = config, config.driver, env or config.env
         group = agent_group(self.env, config.env_options)
+        self._start_jax(group)
         self.policies = Policies([group], config.policies)
         if not self.policies.learning:
             raise ValueError("The only policy does not learn: leave --freeze out.")
@@ -106,6 +110,14 @@ class PipelineTrainer:
         self._spent = {"waiting": 0.0, "gathering": 0.0, "update": 0.0, "publishing": 0.0}
         self._looked = 0.0
         self._figured = (time.perf_counter(), 0, 0)
+
+    def _start_jax(self, group: Group) -> None:
+        """Leave cores to the samplers where the learner's products are small."""
+        settings = next(iter(self.config.policies.values())).settings
+        if isinstance(settings, OffPolicyConfig) and group.observation.image is None and not self.driver.split_devices:
+            critics = getattr(settings, "critic_hidden", None) or settings.hidden
+            if all(one_thread_is_enough(h, settings.batch_size) for h in (settings.hidden, critics)):
+                start_with_one_thread()
 
     def _new_feed(self) -> Feed:
         experience, group = self.algorithm.experience, self.group
