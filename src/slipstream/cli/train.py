@@ -49,7 +49,8 @@ class Configured:
     envs_per_sampler: int | None = None
     """Environments of Gymnasium that each of them steps; likewise."""
     tune: tyro.conf.FlagCreatePairsOff[bool] = False
-    """Before training in compiled worlds, measure how many of them, and how large batches, are fastest here."""
+    """Before training in compiled worlds, measure how many of them, and how large batches, are fastest here. In
+    environments of Gymnasium, measure how large batches cost little, beside what is measured anyway."""
     no_tune: tyro.conf.FlagCreatePairsOff[bool] = False
     """Do not measure how many samplers and environments of Gymnasium are best, which is done by default: guess."""
     split_devices: tyro.conf.FlagCreatePairsOff[bool] = False

@@ -80,7 +80,7 @@ class PipelineConfig:
     rollout_length: int = 128
     """Steps of every environment between two updates, for algorithms that learn from rollouts."""
     updates_per_iteration: int | None = None
-    """Gradient steps from replay between two publications of the weights; None: as many as take about 50 ms."""
+    """Gradient steps from replay between two publications of the weights; None: as many as take about 100 ms."""
     samples_per_update: float | None = None
     """At most so many samples for each gradient step: samplers that are ahead wait. None: they never do. (How many
     gradient steps there are at most for each sample is the algorithm's `updates_per_step`.)"""
@@ -88,8 +88,9 @@ class PipelineConfig:
     """How much of its time the process that evaluates works; it rests for the remainder. 0: there is none."""
     film_share: float = 0.05
     """How much of its time the process works that keeps a film of an episode in the run's directory. 0: none."""
-    tune: bool = True
-    """Measure in the first seconds how many samplers and environments are best, where it is not said."""
+    tune: bool | None = None
+    """Measure in the first seconds how many samplers and environments are best, where it is not said (None), and how
+    large batches (True), or nothing (False)."""
     split_devices: bool = False
     """Let the critics learn on one device and the policy on another, at the same time (SAC, TD3, DDPG)."""
     strict: bool = False

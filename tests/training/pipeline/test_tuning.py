@@ -8,13 +8,13 @@ from slipstream.algos.settings import SACConfig
 from slipstream.runs.directory import RunDirectory
 from slipstream.training.pipeline import tuning
 from slipstream.training.pipeline.trainer import PipelineTrainer
-from slipstream.training.pipeline.tuning import Choice, Tuning, climb, sampler_counts, search
+from slipstream.training.pipeline.tuning import Choice, Measured, Tuning, climb, sampler_counts, search
 
 SAC = SACConfig(hidden=(8,), batch_size=16, warm_up=100, replay_size=1_000_000, updates_per_step=1.0)
 
 
 def result(generator, score):
-    """What a search returns if choices are as good as `score` says, and what it tried."""
+    """What a climb or a search returns if choices are as good as `score` says, and what it tried."""
     tried = [next(generator)]
     while True:
         try:
@@ -35,15 +35,27 @@ def test_what_is_hardly_better_is_not_worth_more_processes():
 
 
 def test_samplers_come_first_then_their_environments():
-    found, tried = result(search(None, None, 4), lambda c: min(c.samplers, 4) * min(c.lanes, 16))
-    assert found == Choice(4, 16)
-    assert tried[0] == Choice(3, 8)
+    def throughput(c):
+        return Measured(c, 100.0 * min(c.samplers, 4) * min(c.lanes, 16), 100.0)
+
+    found, tried = result(search(None, None, 64, 4), throughput)
+    assert found == Choice(4, 16, 64)
+    assert tried[0] == Choice(3, 8, 64)
     assert len(tried) == len(set(tried))
 
 
 def test_what_is_given_is_not_searched_for():
-    assert {c.samplers for c in result(search(5, None, 4), lambda c: c.lanes)[1]} == {5}
-    assert {c.lanes for c in result(search(None, 3, 4), lambda c: c.samplers)[1]} == {3}
+    assert {c.samplers for c in result(search(5, None, 64, 4), lambda c: Measured(c, c.lanes, 1.0))[1]} == {5}
+    assert {c.lanes for c in result(search(None, 3, 64, 4), lambda c: Measured(c, c.samplers, 1.0))[1]} == {3}
+    assert {c.batch for c in result(search(None, None, 64, 4), lambda c: Measured(c, 1.0, 1.0))[1]} == {64}
+
+
+@pytest.mark.parametrize(("free_up_to", "best"), [(64, 64), (256, 256), (1 << 30, 1024)])
+def test_batches_grow_while_that_is_nearly_free(free_up_to, best):
+    def throughput(c):
+        return Measured(c, 1000.0, 100.0 * min(1.0, free_up_to / c.batch))
+
+    assert result(search(2, 8, 64, 4, larger_batches=True), throughput)[0] == Choice(2, 8, best)
 
 
 @pytest.mark.parametrize("cores", [1, 2, 3, 4, 64])
@@ -52,26 +64,26 @@ def test_a_machine_of_any_size_has_something_to_try(cores):
 
 
 def test_rates_are_those_between_settling_and_the_end_of_the_window():
-    tuned = Tuning(None, 8, 2)
+    tuned = Tuning(search(None, 8, 64, 2))
     assert tuned.look(0.0, 1000, 10, settled=False) is None
     assert tuned.look(1.0, 2000, 10, settled=True) is None
     assert tuned.look(1.5, 2500, 20, settled=True) is None
-    assert tuned.look(3.0, 6000, 210, settled=True) == Choice(2, 8)
-    assert tuned.measured[0] == tuning.Measured(Choice(1, 8), 2000.0, 100.0)
+    assert tuned.look(3.0, 6000, 210, settled=True) == Choice(2, 8, 64)
+    assert tuned.measured[0] == Measured(Choice(1, 8, 64), 2000.0, 100.0)
     assert tuned.look(3.5, 6000, 210, settled=False) is None
     assert "2,000      100.0" in tuned.table()
 
 
 def test_nothing_is_measured_before_there_are_updates():
-    tuned = Tuning(None, 8, 2)
+    tuned = Tuning(search(None, 8, 64, 2))
     assert [tuned.look(float(t), 100 * t, 0, settled=True) for t in range(5)] == [None] * 5
 
 
 def test_what_does_not_fit_into_memory_is_not_tried():
-    tuned = Tuning(None, 8, 2)
+    tuned = Tuning(search(None, 8, 64, 2))
     tuned.look(0.0, 0, 0, settled=True)
-    assert tuned.look(1.0, 100, 10, settled=True) == Choice(2, 8)
-    assert tuned.refuse() == Choice(1, 8) == tuned.best
+    assert tuned.look(1.0, 100, 10, settled=True) == Choice(2, 8, 64)
+    assert tuned.refuse() == Choice(1, 8, 64) == tuned.best
 
 
 def test_samples_taken_while_tuning_are_not_lost_and_the_choice_is_kept(
@@ -87,7 +99,7 @@ def test_samples_taken_while_tuning_are_not_lost_and_the_choice_is_kept(
         pipeline.until(lambda: pipeline.said)
         assert trainer.feed.ring.regions == trainer.samplers == len(pipeline.pids)
         assert trainer.feed.ring.written >= trainer.step - 200  # some were in flight when their samplers left
-    assert "samplers  envs each  samples/s  updates/s" in pipeline.said[0] and "<- best" in pipeline.said[0]
+    assert "samplers  envs each   batch  samples/s  updates/s" in pipeline.said[0] and "<- best" in pipeline.said[0]
     assert "<- best" in pipeline.log
     kept = json.loads((pipeline.run.path / "tuned.json").read_text())
     assert kept["choice"]["samplers"] == trainer.samplers
@@ -109,3 +121,23 @@ def test_tuning_can_be_left_out(pipeline_config, at_work, tmp_path, monkeypatch)
     with at_work(dataclasses.replace(config, driver=driver)) as pipeline:
         assert pipeline.trainer._tuning is None
         assert pipeline.trainer.lanes == tuning.GUESSED_LANES
+
+
+def test_larger_batches_are_tried_when_asked_for_and_kept_by_a_resumed_run(
+    pipeline_config, at_work, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(tuning, "WINDOW", 0.1)
+    monkeypatch.setattr(tuning, "NEARLY_FREE", 0.0)  # whatever they cost
+    monkeypatch.setattr(tuning, "LARGEST", 2)
+    monkeypatch.setattr("slipstream.training.pipeline.trainer.TUNE_AFTER", 0.1)
+    driver = {"samplers": 1, "envs_per_sampler": 4, "updates_per_iteration": 2, "tune": True}
+    config = pipeline_config("Recorded", algo="sac", settings=SAC, driver=driver)
+    with at_work(config) as pipeline:
+        pipeline.until(lambda: pipeline.said)
+        assert pipeline.trainer.feed.experience.batch == 32
+        updates = pipeline.trainer.updates
+        pipeline.until(lambda: pipeline.trainer.updates > updates)
+    trainer = PipelineTrainer(config)
+    with trainer.working(pipeline.run, print, print):
+        assert trainer.feed.experience.batch == 32

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any, Protocol
 
 import jax.numpy as jnp
@@ -67,14 +68,19 @@ class ReplayFeed:
         size = experience.capacity * (4 * layout.width + layout.pixels)
         what = f"Remembering {experience.capacity:,} transitions"
         require_memory([size], what, "choose a smaller --set replay_size")
-        self.experience, self.updates = experience, updates
-        self.frames = updates * experience.batch
         self.ring = Ring(samplers, experience.capacity, layout.width, layout.pixels)
         self.block = self.ring.block
         self._layout, self._rng = layout, np.random.default_rng(seed)
+        self._age, self._redrawn = 0.0, 0
+        self.experience = experience
+        self.resize(experience.batch, updates)
+
+    def resize(self, batch: int, updates: int) -> None:
+        """From now on give so many gradient steps at once so many samples each."""
+        self.experience, self.updates = dataclasses.replace(self.experience, batch=batch), updates
+        self.frames = updates * batch
         self._buffers = [self._room(), self._room()]
         self._fetched = False
-        self._age, self._redrawn = 0.0, 0
 
     def divide(self, regions: int) -> None:
         """Divide the ring among another number of samplers, of whom none is at work. It keeps what is in it."""

@@ -37,6 +37,7 @@ from slipstream.training.pipeline.tuning import (
     keep_choice,
     kept_choice,
     sampler_counts,
+    search,
     usable_cores,
 )
 from slipstream.training.policies import ByPolicy, Policies, committed
@@ -165,21 +166,24 @@ class PipelineTrainer:
 
     def _begin_tuning(self, run: RunDirectory, say: Callable[[str], None]) -> None:
         driver = self.driver
-        if not isinstance(self.feed, ReplayFeed) or (driver.samplers and driver.envs_per_sampler) or not driver.tune:
+        said = driver.samplers and driver.envs_per_sampler and not driver.tune
+        if not isinstance(self.feed, ReplayFeed) or said or driver.tune is False:
             return
         self._run, self._say = run, say
         known = kept_choice(run, self._kind_of_run())
         if known is None:
-            self._tuning = Tuning(driver.samplers, driver.envs_per_sampler, usable_cores())
+            fixed, batch = (driver.samplers, driver.envs_per_sampler), self.feed.experience.batch
+            self._tuning = Tuning(search(*fixed, batch, usable_cores(), larger_batches=bool(driver.tune)))
             known = self._tuning.now
         self.samplers, self.lanes = driver.samplers or known.samplers, driver.envs_per_sampler or known.lanes
+        self._resize(known.batch)
 
     def _kind_of_run(self) -> str:
         """Runs for which the same numbers of processes are best, on this machine."""
         policy, options = self.config.policies[self.name], dict(self.config.env_options)
         settings = policy.settings
         sizes = [settings.hidden, getattr(settings, "batch_size", 0), getattr(settings, "updates_per_step", 0)]
-        fixed = [self.driver.samplers, self.driver.envs_per_sampler]
+        fixed = [self.driver.samplers, self.driver.envs_per_sampler, self.driver.tune]
         kind = [self.env, options, policy.algo, sizes, fixed, usable_cores(), jax.devices()[0].device_kind]
         return json.dumps(kind, default=str)
 
@@ -210,6 +214,14 @@ class PipelineTrainer:
         if (change.samplers, change.lanes) != (self.samplers, self.lanes):
             self.samplers, self.lanes = change.samplers, change.lanes
             self._employ()
+        self._resize(change.batch)
+
+    def _resize(self, batch: int) -> None:
+        """Let gradient steps have so many samples."""
+        assert isinstance(self.feed, ReplayFeed)
+        if batch != self.feed.experience.batch:
+            self.feed.resize(batch, self.driver.updates_per_iteration or self._affordable_updates(batch))
+            self._compiled = None
 
     # Learning.
 

@@ -1,14 +1,15 @@
-"""How many samplers, and how many environments each: measured on the machine, while it learns.
+"""How many samplers, how many environments each, and how large batches: measured on the machine, while it learns.
 
 The search climbs: from a guess it goes up as long as that pays, else down, first in the number of samplers and then
-in that of their environments. What was found is kept with the run, and for the machine: the next run begins with it.
+in that of their environments; where it is asked for, batches are doubled as long as that costs little. What was found
+is kept with the run, and for the machine: the next run begins with it.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,6 +19,13 @@ from slipstream.runs.directory import TUNED, RunDirectory, RunError, write_atomi
 
 WORTHWHILE = 1.05
 """How much better something must be to be worth more processes or environments, or fewer."""
+
+NEARLY_FREE = 1.5
+"""How many times as many samples must be learned from in a second for a batch of twice the size: there are fewer
+gradient steps then."""
+
+LARGEST = 16
+"""How many times as large batches may become."""
 
 WINDOW = 0.7
 """Seconds for which a choice is measured."""
@@ -35,6 +43,8 @@ class Choice:
 
     samplers: int
     lanes: int
+    batch: int
+    """Samples of a gradient step."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +60,11 @@ class Measured:
     @property
     def score(self) -> float:
         return self.updates**UPDATES_MATTER * self.samples ** (1.0 - UPDATES_MATTER)
+
+    @property
+    def frames(self) -> float:
+        """Samples that are learned from in a second."""
+        return self.updates * self.choice.batch
 
 
 def usable_cores() -> int:
@@ -69,7 +84,7 @@ def guessed_samplers(cores: int) -> int:
     return max(1, cores - 1)
 
 
-def climb(options: Sequence[int], start: int) -> Generator[int, float, int]:
+def climb(options: Sequence[int], start: int, worthwhile: float = WORTHWHILE) -> Generator[int, float, int]:
     """Yields what to try next, is sent how good it was, and returns the best."""
     at = options.index(start)
     best = yield options[at]
@@ -77,7 +92,7 @@ def climb(options: Sequence[int], start: int) -> Generator[int, float, int]:
         moved = False
         while 0 <= at + direction < len(options):
             score = yield options[at + direction]
-            if score < best * WORTHWHILE:
+            if score < best * worthwhile:
                 break
             best, at, moved = score, at + direction, True
         if moved:
@@ -85,45 +100,55 @@ def climb(options: Sequence[int], start: int) -> Generator[int, float, int]:
     return options[at]
 
 
-def search(samplers: int | None, lanes: int | None, cores: int) -> Generator[Choice, float, Choice]:
-    """Yields what to try next, is sent how good it was, and returns the best.
+def search(
+    samplers: int | None, lanes: int | None, batch: int, cores: int, *, larger_batches: bool = False
+) -> Generator[Choice, Measured, Choice]:
+    """Yields what to try next, is sent what it came to, and returns the best.
 
     Args:
         samplers: how many, if that is given.
         lanes: environments of each, if that is given.
+        batch: samples of a gradient step.
         cores: of the machine.
+        larger_batches: whether to try those too.
     """
-    known: dict[Choice, float] = {}
+    known: dict[Choice, Measured] = {}
 
-    def score_of(choice: Choice) -> Generator[Choice, float, float]:
-        if choice not in known:
-            known[choice] = yield choice
-        return known[choice]
-
-    def best_of(options: Sequence[int], start: int, choice: Any) -> Generator[Choice, float, int]:
-        climber = climb(options, start)
+    def best_of(
+        climber: Generator[int, float, int], choice: Callable[[int], Choice], score: Callable[[Measured], float]
+    ) -> Generator[Choice, Measured, int]:
         tried = next(climber)
         while True:
-            score = yield from score_of(choice(tried))
+            if choice(tried) not in known:
+                known[choice(tried)] = yield choice(tried)
             try:
-                tried = climber.send(score)
+                tried = climber.send(score(known[choice(tried)]))
             except StopIteration as end:
                 return end.value
 
     guess = lanes or GUESSED_LANES
     if samplers is None:
-        samplers = yield from best_of(sampler_counts(cores), guessed_samplers(cores), lambda n: Choice(n, guess))
-    found = samplers
+        climber = climb(sampler_counts(cores), guessed_samplers(cores))
+        samplers = yield from best_of(climber, lambda n: Choice(n, guess, batch), lambda m: m.score)
+    processes = samplers
     if lanes is None:
-        lanes = yield from best_of(LANES, guess, lambda n: Choice(found, n))
-    return Choice(found, lanes)
+        climber = climb(LANES, guess)
+        lanes = yield from best_of(climber, lambda n: Choice(processes, n, batch), lambda m: m.score)
+    environments = lanes
+    if larger_batches:
+        sizes = [batch << i for i in range(LARGEST.bit_length())]
+        climber = climb(sizes, batch, NEARLY_FREE)
+        batch = yield from best_of(climber, lambda n: Choice(processes, environments, n), lambda m: m.frames)
+    return Choice(processes, environments, batch)
 
 
 class Tuning:
     """A search that goes on while the learner learns: it looks at counters and says what to change."""
 
-    def __init__(self, samplers: int | None, lanes: int | None, cores: int):
-        self._search = search(samplers, lanes, cores)
+    def __init__(
+        self, samplers: int | None, lanes: int | None, batch: int, cores: int, *, larger_batches: bool = False
+    ):
+        self._search = search(samplers, lanes, batch, cores, larger_batches=larger_batches)
         self.now = next(self._search)
         """What is being measured."""
         self.measured: list[Measured] = []
@@ -152,25 +177,25 @@ class Tuning:
         self._since = None
         found = Measured(self.now, (samples - samples_before) / seconds, (updates - updates_before) / seconds)
         self.measured.append(found)
-        return self._next(found.score)
+        return self._next(found)
 
     def refuse(self) -> Choice:
         """There is no memory for the present choice: what to try instead."""
-        return self._next(0.0)
+        return self._next(Measured(self.now, 0.0, 0.0))
 
-    def _next(self, score: float) -> Choice:
+    def _next(self, found: Measured) -> Choice:
         try:
-            self.now = self._search.send(score)
+            self.now = self._search.send(found)
         except StopIteration as end:
             self.now = self.best = end.value
         return self.now
 
     def table(self) -> str:
         """What was measured, for people to read."""
-        lines = ["samplers  envs each  samples/s  updates/s"]
+        lines = ["samplers  envs each   batch  samples/s  updates/s"]
         for m in self.measured:
-            mark = "  <- best" if m.choice == self.best else ""
-            lines.append(f"{m.choice.samplers:>8}  {m.choice.lanes:>9}  {m.samples:>9,.0f}  {m.updates:>9,.1f}{mark}")
+            mark, c = "  <- best" if m.choice == self.best else "", m.choice
+            lines.append(f"{c.samplers:>8}  {c.lanes:>9}  {c.batch:>6}  {m.samples:>9,.0f}  {m.updates:>9,.1f}{mark}")
         return "\n".join(lines)
 
 
