@@ -145,10 +145,11 @@ def search(
 class Tuning:
     """A search that goes on while the learner learns: it looks at counters and says what to change."""
 
-    def __init__(
-        self, samplers: int | None, lanes: int | None, batch: int, cores: int, *, larger_batches: bool = False
-    ):
-        self._search = search(samplers, lanes, batch, cores, larger_batches=larger_batches)
+    def __init__(self, proposals: Generator[Choice, Measured, Choice]):
+        """Args:
+        proposals: a search.
+        """
+        self._search = proposals
         self.now = next(self._search)
         """What is being measured."""
         self.measured: list[Measured] = []
