@@ -18,6 +18,7 @@ from slipstream.training.config import FusedConfig, TrainConfig
 from slipstream.training.policies import ByPolicy, Policies, committed
 from slipstream.training.replays import Replays
 from slipstream.training.saving import from_named_arrays, named_arrays, under
+from slipstream.training.shards import Shards
 from slipstream.training.starting import starting_actor, starting_state
 
 LEARNING_COPIES = 3.0
@@ -27,23 +28,28 @@ LEARNING_COPIES = 3.0
 class FusedTrainer:
     """A training run in memory: call `iterate` as often as you like."""
 
-    def __init__(self, config: TrainConfig, env: AnyEnv | None = None):
+    def __init__(self, config: TrainConfig, env: AnyEnv | None = None, shards: Shards | None = None):
         """Args:
         config: what to train.
         env: the world itself, where it cannot be made from its name.
+        shards: which part of the worlds is here; by default all of them.
         """
         driver = config.driver
         assert isinstance(driver, FusedConfig)
         self.config, self.driver = config, driver
+        self.shards = Shards.of_process(driver.shares) if shards is None else shards
+        size = driver.num_worlds // self.shards.count
+        num_worlds = self.shards.local * size
         self.worlds = make(
             env or config.env,
-            driver.num_worlds,
+            num_worlds,
             config.seed,
             config.backend,
+            first_world=self.shards.first * size,
             stagger=driver.stagger,
             **dict(config.env_options),
         )
-        self.policies = Policies(self.worlds.groups, config.policies)
+        self.policies = Policies(self.worlds.groups, config.policies, self.shards)
         # XLA's own generator: drawing actions with JAX's default one takes longer than the network.
         init_key, self.key = jax.jit(lambda s: jax.random.split(jax.random.key(s, impl="rbg")))(
             config.seed & 0xFFFFFFFF
@@ -57,10 +63,10 @@ class FusedTrainer:
         """How many steps each policy has learned from, in all its runs."""
         # Learning lays out what it has seen once more, and shuffles that.
         needed = int(LEARNING_COPIES * self.worlds.store_bytes(driver.rollout_length + 1))
-        what = f"Learning from {driver.rollout_length} steps of {driver.num_worlds:,} worlds"
+        what = f"Learning from {driver.rollout_length} steps of {num_worlds:,} worlds"
         require_memory([needed], what, "take fewer worlds or shorter rollouts", self.worlds.backend)
         self.store = self.worlds.new_store(driver.rollout_length + 1)
-        self.memory = self.policies.new_memory(driver.num_worlds)
+        self.memory = self.policies.new_memory(num_worlds)
         self.store.kept = self.policies.room_to_keep(actors, self.store.views, self.memory, driver.rollout_length)
         self.replays = Replays(self.policies, self.store.views, driver.steps_per_iteration, self.worlds.backend)
         self.worlds.observe_into(self.store, 0)
