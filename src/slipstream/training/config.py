@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from slipstream.algos.settings import ALGORITHMS, PPOConfig, Settings
+from slipstream.algos.settings import ALGORITHMS, OffPolicyConfig, PPOConfig, Settings
 from slipstream.arrays import BACKEND_CHOICES
 from slipstream.envs.registry import nearest_names
 from slipstream.training.networks import network_name
@@ -77,6 +78,11 @@ class FusedConfig:
             raise ValueError(f"{self.num_worlds:,} worlds cannot be shared out between {who} evenly: take {fit}.")
         if self.tune and self.processes > 1:
             raise ValueError("Measuring which numbers are fastest is for a single process: leave --tune out.")
+
+    def dealt_to(self, processes: int) -> FusedConfig:
+        """The same for another number of processes: with the shares that it has, if those can be dealt to them."""
+        shares = processes if self.shares % processes else self.shares
+        return dataclasses.replace(self, processes=processes, shares=shares)
 
     @property
     def steps_per_iteration(self) -> int:
@@ -188,6 +194,12 @@ class TrainConfig:
         if not self.policies:
             raise ValueError("A training run needs at least one policy.")
         for name, policy in self.policies.items():
+            replays = isinstance(policy.settings, OffPolicyConfig) and not policy.frozen
+            if replays and isinstance(self.driver, FusedConfig) and self.driver.shares > 1:
+                raise ValueError(
+                    f"Policy {name!r} learns from a replay ({policy.algo}), which a single process keeps: take ppo or "
+                    "a2c, or leave --processes out."
+                )
             for setting in ("learning_rate_final", "entropy_cost_final"):
                 if self.total_steps is None and getattr(policy.settings, setting, None) is not None:
                     raise ValueError(f"{setting} of policy {name!r} is reached after total_steps: give those too.")

@@ -25,6 +25,10 @@ LEARNING_COPIES = 3.0
 """How many times the memory of a rollout's store a training run takes in all, at the least."""
 
 
+Parts = dict[str, dict[str, Any]]
+"""Named arrays, by part of a checkpoint."""
+
+
 class FusedTrainer:
     """A training run in memory: call `iterate` as often as you like."""
 
@@ -149,7 +153,7 @@ class FusedTrainer:
 
     # Checkpoints.
 
-    def save(self, *, last: bool = True) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
+    def save(self, *, last: bool = True) -> tuple[Parts, dict[str, Any]]:
         """Everything that decides how the run goes on: arrays by part of a checkpoint, and small facts.
 
         Every checkpoint is whole, be it the last or not: a run goes on from any of them bit for bit.
@@ -159,31 +163,48 @@ class FusedTrainer:
         worlds |= {f"slot/{n}": a for n, a in self.store.save_slot(0).items()}
         worlds |= {f"memory/{n}": a for n, a in named_arrays(self.memory).items()}
         replay, calls = self.replays.save()
-        parts: dict[str, dict[str, Any]] = {
+        parts: Parts = {
             "actor": named_arrays(self.actors),
             "learner": named_arrays(self.states) | ages,
             "worlds": worlds | calls,
         }
         if replay and self.config.save_replay:
             parts[REPLAY] = replay
-        return parts, {"iteration": self.iteration, "groups": self.policies.spaces()}
+        facts = {"iteration": self.iteration, "groups": self.policies.spaces(), "shares": self.shards.count}
+        return parts, facts
 
     def restore(self, checkpoint: Checkpoint, source: str) -> None:
         """Go on exactly where a checkpoint was written."""
-        learner, actor, worlds = (checkpoint.part(name) for name in ("learner", "actor", "worlds"))
-        self.adopt(learner, source)
-        self.frozen = committed(from_named_arrays(self.frozen, actor, source))
-        self.memory = committed(from_named_arrays(self.memory, under(worlds, "memory"), source))
+        parts = self.parts_of(checkpoint, source)
+        self.take_up(parts, checkpoint.facts["iteration"], source)
+
+    def parts_of(self, checkpoint: Checkpoint, source: str) -> Parts:
+        """What `take_up` needs of a checkpoint, with the worlds of all processes in it."""
         if "iteration" not in checkpoint.facts:
             raise RunError(f"{source} does not fit: it does not say its iteration.")
-        try:
-            self.worlds.restore(under(worlds, "worlds"))
-            self.store.restore_slot(0, under(worlds, "slot"))
-        except (ValueError, KeyError) as error:
-            raise RunError(f"{source} does not fit: its worlds have another state ({error}).") from error
-        replay = checkpoint.part(REPLAY) if REPLAY in checkpoint.parts else None
-        self.replays.restore(replay, worlds, source)
-        self.iteration = checkpoint.facts["iteration"]
+        parts = {name: checkpoint.part(name) for name in ("learner", "actor", "worlds")}
+        if REPLAY in checkpoint.parts:
+            parts[REPLAY] = checkpoint.part(REPLAY)
+        before, now = checkpoint.facts.get("shares", 1), self.shards.count
+        if before != now:
+            memory = {n: a for n, a in parts["worlds"].items() if n.startswith("memory/")}
+            parts["worlds"] |= {n: self.policies.dealt_anew(n.split("/")[1], a, before, now) for n, a in memory.items()}
+        return parts
+
+    def take_up(self, parts: Parts, iteration: int, source: str) -> None:
+        """Go on with what `save` has returned here or elsewhere, in the worlds as they are here if it has none."""
+        self.adopt(parts["learner"], source)
+        self.frozen = committed(from_named_arrays(self.frozen, parts["actor"], source))
+        worlds = parts.get("worlds")
+        if worlds is not None:
+            self.memory = committed(from_named_arrays(self.memory, under(worlds, "memory"), source))
+            try:
+                self.worlds.restore(under(worlds, "worlds"))
+                self.store.restore_slot(0, under(worlds, "slot"))
+            except (ValueError, KeyError) as error:
+                raise RunError(f"{source} does not fit: its worlds have another state ({error}).") from error
+            self.replays.restore(parts.get(REPLAY), worlds, source)
+        self.iteration = iteration
 
     def adopt(self, learner: dict[str, np.ndarray], source: str) -> None:
         """Go on with somebody's agents, optimisers and ages included, in the worlds as they are here."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from slipstream.algos.algo import Algorithm, Inputs, Rollout, WholeRollout
 from slipstream.algos.settings import ALGORITHMS
@@ -74,6 +75,15 @@ class Policies:
     def new_memory(self, num_worlds: int) -> ByPolicy:
         """What every policy remembers before anything has happened."""
         return committed({n: a.memory(self.lanes(n, num_worlds)) for n, a in self.algorithms.items()})
+
+    def dealt_anew(self, name: str, lanes: np.ndarray, before: int, now: int) -> np.ndarray:
+        """An array of a policy's lanes, `[..., lanes]`, for another number of shares: in each, group follows group."""
+        sizes = [g.size for g in self.groups[name]]
+        worlds = lanes.shape[-1] // sum(sizes)
+        ends = np.cumsum(sizes)[:-1]
+        by_group = np.split(lanes.reshape(*lanes.shape[:-1], before, -1), ends * (worlds // before), axis=-1)
+        again = [part.reshape(*lanes.shape[:-1], now, -1) for part in by_group]
+        return np.concatenate(again, axis=-1).reshape(lanes.shape)
 
     def room_to_keep(self, actors: ByPolicy, views: Views, memory: ByPolicy, steps: int) -> ByPolicy:
         """Room for what acting keeps over a rollout, of the policies that learn."""

@@ -29,6 +29,7 @@ from slipstream.training.board import Board
 from slipstream.training.choices import default_config, with_changes
 from slipstream.training.config import TrainConfig
 from slipstream.training.config_json import from_json, to_json
+from slipstream.training.cores import share_cores
 from slipstream.training.health import Health, TrainingFailed
 from slipstream.training.interrupt import Interrupt
 from slipstream.training.member import FINISHED, STOPPED, Member, holds_run
@@ -191,16 +192,6 @@ def _how_it_ended(member: Member, name: str, config: TrainConfig, folder: Path) 
     if code == FINISHED or is_finished(folder / name, config):
         return _outcome(name, config, folder, "finished")
     return _outcome(name, config, folder, "stopped" if code == STOPPED else "failed", error)
-
-
-def share_cores(count: int) -> list[Collection[int] | None]:
-    """The processor's cores, shared out between so many runs. With more runs than cores, some share one."""
-    if count <= 1:
-        return [None]
-    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
-    if count >= len(cores):
-        return [{cores[i % len(cores)]} for i in range(count)]
-    return [set(part.tolist()) for part in np.array_split(np.array(cores), count)]
 
 
 # What is in the folder.
