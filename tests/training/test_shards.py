@@ -21,7 +21,7 @@ from slipstream.training.team import COORDINATOR, PROCESS, PROCESSES, Seat, _ref
 def test_processes_that_do_not_divide_the_worlds_are_refused_before_anything_starts():
     with pytest.raises(ValueError, match=r"1,000 worlds cannot be shared out between 3 processes .* take 999 or 1,002"):
         default_config("cartpole", num_worlds=1000, processes=3)
-    with pytest.raises(ValueError, match="8 worlds .* 16 processes evenly: take 16"):
+    with pytest.raises(ValueError, match=r"8 worlds .* 16 processes evenly: take 16"):
         FusedConfig(num_worlds=8, processes=16)
     with pytest.raises(ValueError, match="processes must be a positive whole number, got 0"):
         FusedConfig(processes=0)
@@ -100,9 +100,8 @@ def test_worlds_that_were_dealt_are_gathered_as_they_were():
 def test_lanes_dealt_anew_stay_with_their_agents(make_config):
     policies = Policies(FusedTrainer(make_config("Duels", ("red", "blue"))).worlds.groups, {"all": _both()})
     # Two groups of 2 and 3 agents in 4 worlds, in a single share: group follows group.
-    lanes = np.array(
-        [[f"r{w}{a}" for w in range(4) for a in range(2)] + [f"b{w}{a}" for w in range(4) for a in range(3)]]
-    )
+    red, blue = ([f"{g}{w}{a}" for w in range(4) for a in range(n)] for g, n in (("r", 2), ("b", 3)))
+    lanes = np.array([red + blue])
     dealt = policies.dealt_anew("all", lanes, 1, 2)
     assert list(dealt[0, :10]) == ["r00", "r01", "r10", "r11", "b00", "b01", "b02", "b10", "b11", "b12"]
     assert np.array_equal(policies.dealt_anew("all", dealt, 2, 1), lanes)
