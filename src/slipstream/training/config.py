@@ -197,7 +197,7 @@ class TrainConfig:
             replays = isinstance(policy.settings, OffPolicyConfig) and not policy.frozen
             if replays and isinstance(self.driver, FusedConfig) and self.driver.shares > 1:
                 raise ValueError(
-                    f"Policy {name!r} learns from a replay ({policy.algo}), which a single process keeps: take ppo or "
+                    f"Algorithm {policy.algo!r} learns from a replay, which only a single process keeps: take ppo or "
                     "a2c, or leave --processes out."
                 )
             for setting in ("learning_rate_final", "entropy_cost_final"):

@@ -117,7 +117,7 @@ class ParallelTrainer:
 
     def end(self, result: Result) -> None:
         """Let the others end as this process does."""
-        self.team.tell({"do": "end", "result": result.to_json()})
+        self.team.dismiss({"do": "end", "result": result.to_json()})
 
 
 def follow(team: Team) -> Result:

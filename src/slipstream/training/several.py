@@ -36,6 +36,7 @@ from slipstream.training.member import FINISHED, STOPPED, Member, holds_run
 from slipstream.training.policies import check_policies
 from slipstream.training.source import from_anywhere, world_of
 from slipstream.training.starting import with_opponents
+from slipstream.training.team import COORDINATOR, Seat
 
 GLANCE = 0.1
 """Seconds between two looks at the runs."""
@@ -130,6 +131,8 @@ def train_all(
         quiet: show nothing.
     """
     _require_at_least_one("at_once", at_once)
+    if Seat.from_environment() is not None:
+        raise ValueError(f"Processes that {COORDINATOR} joins train a single run: leave several out, or unset it.")
     folder = Path(folder)
     if holds_run(folder):
         raise RunError(f"{folder} is itself a run: choose another folder for several.")
