@@ -53,22 +53,25 @@ from slipstream.training.shards import Shards
 from slipstream.training.team import Seat, assemble
 seat = Seat.from_environment()
 team = assemble(seat)
-shards = Shards.of_process(seat.count, seat.number, seat.count)
-_connect(shards)
-average = jax.jit(lambda a: shards.together(lambda _, shared, lanes: shards.average(lanes), (), a))
-taken = {}
-for size in json.loads(sys.argv[1]):
-    given = shards.put_together(jax.device_put(jnp.ones(size), jax.local_devices()[0]))
-    jax.block_until_ready(average(given))
-    times = []
-    for _ in range(200):
-        start = time.perf_counter()
+with team.working():
+    shards = Shards.of_process(seat.count, seat.number, seat.count)
+    _connect(shards)
+    average = jax.jit(lambda a: shards.together(lambda _, shared, lanes: shards.average(lanes), (), a))
+    taken = {}
+    for size in json.loads(sys.argv[1]):
+        given = shards.put_together(jax.device_put(jnp.ones(size), jax.local_devices()[0]))
         jax.block_until_ready(average(given))
-        times.append(time.perf_counter() - start)
-    taken[4 * size] = sorted(times)[len(times) // 2]
-if seat.number == 0:
-    print(json.dumps(taken), flush=True)
-team.close()
+        times = []
+        for _ in range(200):
+            start = time.perf_counter()
+            jax.block_until_ready(average(given))
+            times.append(time.perf_counter() - start)
+        taken[4 * size] = sorted(times)[len(times) // 2]
+    if seat.number == 0:
+        print(json.dumps(taken), flush=True)
+        team.dismiss({})
+    else:
+        team.hear()
 """
 
 

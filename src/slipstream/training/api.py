@@ -89,9 +89,7 @@ def train_in_team(team: Team, env: AnyEnv | TrainConfig | Mapping[str, Any] | No
             return follow(team)
         team.on_stop = lambda: os.kill(os.getpid(), signal.SIGTERM)
         known = from_json(env) if isinstance(env, Mapping) else env
-        result = _train(team, known, **request)
-        team.close()
-        return result
+        return _train(team, known, **request)
 
 
 def _train(

@@ -235,7 +235,7 @@ def main() -> int:
     seat = Seat.from_environment()
     assert seat is not None
     if seat.number:
-        train_in_team(assemble(seat))
+        train_in_team(assemble(seat))  # what goes wrong is told by process 0
         return FINISHED
     with os.fdopen(int(sys.argv[1]), "w", buffering=1) as report, open(0, "rb", buffering=0, closefd=False) as line:
         job = json.loads(line.readline())

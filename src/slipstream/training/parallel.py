@@ -143,7 +143,6 @@ def follow(team: Team) -> Result:
                     parts, _ = trainer.save()
                     team.tell({"learned": _digest(parts["learner"])}, {0: parts["worlds"]})
                 case "end":
-                    team.close()
                     return Result.of(told.content["result"])
 
 

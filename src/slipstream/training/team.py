@@ -7,6 +7,7 @@ that waits for another one in the middle of a computation cannot be woken up: wh
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import hmac
 import json
@@ -173,7 +174,7 @@ class Team:
         self._over.set()
         for line in self._lines.values():
             with contextlib.suppress(OSError):
-                line.send(content)
+                line.send({**content, "last": True})
 
     def close(self) -> None:
         self._over.set()
@@ -192,10 +193,12 @@ class Team:
                     case "stop":
                         self.on_stop()
                     case "failed":
-                        self._end_without(number, message.content["why"])
+                        self._end_without(number, message.content["why"], "failed")
                     case "lost":
                         self._end(message.content["text"])
                     case _:
+                        if message.content.get("last"):
+                            self._over.set()
                         self._heard[number].put(message)
         except TimeoutError:
             self._end_without(number, f"nothing was heard of it for {PATIENCE:.0f} s")
@@ -208,8 +211,8 @@ class Team:
                 with contextlib.suppress(OSError):  # whoever listens notices
                     line.send({"sign": "alive"})
 
-    def _end_without(self, number: int, why: str) -> None:
-        self._end(f"Process {number} of {self.seat.count} ({self._names[number]}) was lost: {why}.")
+    def _end_without(self, number: int, why: str, how: str = "was lost") -> None:
+        self._end(f"Process {number} of {self.seat.count} ({self._names[number]}) {how}: {why.rstrip('.')}.")
 
     def _end(self, text: str) -> None:
         """End this process, which may be waiting for one that is no more."""
@@ -224,26 +227,48 @@ class Team:
 
     @contextlib.contextmanager
     def working(self) -> Iterator[None]:
-        """Inside, an error of this process ends the run of all; one that follows from somebody's loss is not told."""
+        """Inside, all processes are one for JAX, and an error of this one ends the run of all. (An error that follows
+        from somebody's loss is not told: who was lost is.)"""
         try:
+            _join_jax(self.seat)
             yield
-        except Exception as error:
-            # JAX notices too when a process is gone, and does not know who: whoever listens may be about to.
-            time.sleep(1.0)
-            why = " ".join(f"{type(error).__name__}: {error}".split())
-            for line in self._lines.values():
-                with contextlib.suppress(OSError):
-                    line.send({"sign": "failed", "why": why})
+        except BaseException as error:
+            stopped = isinstance(error, KeyboardInterrupt)
+            if not stopped:
+                # JAX notices too when a process is gone, and does not know who: whoever listens may be about to.
+                time.sleep(1.0)
+            why = "it was stopped" if stopped else " ".join(f"{type(error).__name__}: {error}".split())
+            self.dismiss({"sign": "failed", "why": why})
             self.close()
+            atexit.register(_leave, 130 if stopped else 1)
             raise
+        else:
+            self.close()
+            jax.distributed.shutdown()
+
+
+def _leave(code: int) -> None:
+    """End without JAX's farewell, for which it would wait until it gives up on those who are gone already."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)
+
+
+_assembled = False
 
 
 def assemble(seat: Seat) -> Team:
-    """Wait for all processes of a run, and join them for JAX too."""
+    """Wait for all processes of a run. While they are `working`, they are one for JAX too."""
+    global _assembled
+    if _assembled:
+        raise RuntimeError(
+            "This process trains together with others, and can do so only once. In a file that defines its own world, "
+            'train under `if __name__ == "__main__":`.'
+        )
     me = {"secret": seat.secret, "version": __version__, "name": f"pid {os.getpid()} on {socket.gethostname()}"}
     team = _lead(seat) if seat.number == 0 else _join(seat, me)
-    with team.working():
-        _join_jax(seat)
+    _assembled = True
     return team
 
 
