@@ -71,6 +71,8 @@ def train_in_processes(
         result = said.get("result")
         if result is not None and not any(crew.codes):
             return Result.of(result)
+        if sys.stderr.isatty():
+            sys.stderr.write("\x1b[?25h")  # whoever hid the cursor may have had no time to bring it back
         if interrupt.requested and not crew.lost():
             raise KeyboardInterrupt
         raise _explained(crew, said, path)
