@@ -46,6 +46,13 @@ def _has_nvidia_gpu() -> bool:
     return bool(glob.glob("/dev/nvidia[0-9]*") or glob.glob("/dev/dxg"))
 
 
+def gpus() -> list[str]:
+    """The NVIDIA GPUs that processes may use, as CUDA_VISIBLE_DEVICES names them. Nothing is started to find out."""
+    if "CUDA_VISIBLE_DEVICES" in os.environ:
+        return [name for name in os.environ["CUDA_VISIBLE_DEVICES"].split(",") if name.strip()]
+    return [str(i) for i in range(len(glob.glob("/dev/nvidia[0-9]*")))]
+
+
 @cache
 def _start_llvm() -> LLVMLibrary:
     """Start Dr.Jit's LLVM and give kernels an aligned stack."""

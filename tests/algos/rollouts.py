@@ -11,9 +11,10 @@ import numpy as np
 from slipstream.algos.a2c import make_a2c
 from slipstream.algos.actor_critic import Learner, act, actor
 from slipstream.algos.actor_critic import prepare as prepare_samples
-from slipstream.algos.algo import Algorithm, Inputs, Rollout, alone
+from slipstream.algos.algo import Algorithm, Inputs, Rollout
 from slipstream.algos.ppo import make_ppo
 from slipstream.algos.settings import A2CConfig, ActorCriticConfig, PPOConfig
+from slipstream.nets.average import alone
 from slipstream.spaces import Box, Discrete, MultiDiscrete, Space
 
 STEPS, FEATURES, LANES = 5, 3, 8

@@ -10,6 +10,7 @@ from rollouts import A2C, OBSERVATION, PPO, SPACES, STEPS, new_learner, new_roll
 
 from slipstream.algos.a2c import make_a2c
 from slipstream.algos.ppo import make_ppo
+from slipstream.nets.average import Average
 
 HALF = 4
 ONE_BATCH = dataclasses.replace(PPO, epochs=2, minibatches=1)
@@ -28,18 +29,18 @@ def test_two_processes_learn_what_one_with_all_lanes_learns(config, make):
     active[1:, :3] = False
     rollout = with_fields(new_rollout(learner, 1, active=active), terminated=np.ones((STEPS, 2 * HALF), bool))
 
-    def average(sums):
-        return jax.tree.map(lambda s: jax.lax.pmean(s, "processes"), sums)
-
     def update(made, rollout):
         return made.update(learner, rollout, elapsed=0.0, key=jax.random.key(0))
 
     alone, metrics = update(make(config, OBSERVATION, SPACES["discrete"]), rollout)
-    together = make(config, OBSERVATION, SPACES["discrete"], average=average)
+    together = make(config, OBSERVATION, SPACES["discrete"], average=Average(("processes",), 2))
     both, both_metrics = jax.vmap(lambda r: update(together, r), axis_name="processes")(halves(rollout))
     for a, b in zip(jax.tree.leaves(alone.network), jax.tree.leaves(both.network)):
         np.testing.assert_array_equal(b[0], b[1])
         np.testing.assert_allclose(a, b[0], rtol=2e-4, atol=2e-6)
+    for name in ("count", "varied", "usual"):
+        mine, theirs = (getattr(state.normalizer, name) for state in (alone, both))
+        np.testing.assert_array_equal(mine, theirs[0])
     for name in ("mean", "variance"):
         mine, theirs = (getattr(state.normalizer, name) for state in (alone, both))
         np.testing.assert_allclose(mine, theirs[0], rtol=1e-4, atol=1e-6)

@@ -20,8 +20,9 @@ from slipstream.training import several
 from slipstream.training.board import Board
 from slipstream.training.config import TrainConfig
 from slipstream.training.config_json import to_json
+from slipstream.training.cores import share_cores
 from slipstream.training.member import Member, _NewRows
-from slipstream.training.several import INSIDE, is_finished, share_cores, train_all, train_seeds
+from slipstream.training.several import INSIDE, is_finished, train_all, train_seeds
 
 
 def log_of(path) -> list[str]:

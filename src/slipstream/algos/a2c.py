@@ -16,10 +16,11 @@ from slipstream.algos.actor_critic import (
     scheduled,
     with_observed,
 )
-from slipstream.algos.algo import Algorithm, Average, Rollout, alone
+from slipstream.algos.algo import Algorithm, Rollout
 from slipstream.algos.samples import Samples
 from slipstream.algos.settings import A2CConfig
 from slipstream.nets.agent import ActorCritic, NetworkMaker
+from slipstream.nets.average import Average, alone
 from slipstream.spaces import Box, Space
 
 

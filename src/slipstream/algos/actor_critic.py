@@ -12,12 +12,13 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from slipstream.algos.algo import Algorithm, Average, Choice, Inputs, Rollout, WholeRollout
+from slipstream.algos.algo import Algorithm, Choice, Inputs, Rollout, WholeRollout
 from slipstream.algos.descent import descend
 from slipstream.algos.returns import generalized_advantage
 from slipstream.algos.samples import Samples, standardized, weighted_mean
 from slipstream.algos.settings import ActorCriticConfig
 from slipstream.nets.agent import ActorCritic, NetworkMaker, PolicyNetwork
+from slipstream.nets.average import Average
 from slipstream.nets.body import body_maker
 from slipstream.nets.distributions import distribution_for
 from slipstream.nets.memory import Memory
@@ -77,7 +78,7 @@ def make_actor_critic(
         actor=actor,
         memory=partial(_empty_memory, config, observation),
         act=act,
-        update=partial(_guarded, partial(update, config, optimizer, average)),
+        update=partial(_guarded, partial(update, config, optimizer, average), average),
         experience=WholeRollout(),
     )
 
@@ -264,6 +265,7 @@ def with_observed(learner: Learner, rollout: Rollout, average: Average) -> Learn
 
 def _guarded(
     update: Callable[..., tuple[Learner, dict[str, jax.Array]]],
+    average: Average,
     learner: Learner,
     rollout: Rollout,
     *,
@@ -275,7 +277,7 @@ def _guarded(
     nothing = metrics["steps_skipped"] >= 1.0
     unlearned = jnp.where(nothing, learner.unlearned + 1, 0)
     learner = eqx.tree_at(lambda s: s.unlearned, learner, unlearned)
-    return learner, metrics | {"updates_skipped_in_a_row": unlearned, **unusable(learner, rollout)}
+    return learner, metrics | {"updates_skipped_in_a_row": unlearned, **average.total(unusable(learner, rollout))}
 
 
 def unusable(learner: Learner, rollout: Rollout) -> dict[str, jax.Array]:

@@ -122,14 +122,6 @@ priorities draws by it; it is not reported."""
 
 Experience = WholeRollout | Replay
 
-Average = Callable[[Any], Any]
-"""From sums over the lanes of this process to their mean over all processes that train together (pytrees)."""
-
-
-def alone(sums: Any) -> Any:
-    """The average over a single process."""
-    return sums
-
 
 class Init(Protocol):
     def __call__(self, *, key: jax.Array) -> Any: ...

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from slipstream.algos.algo import SURPRISE, Algorithm, Average, Choice, Half, Halves, Inputs, Transitions
+from slipstream.algos.algo import SURPRISE, Algorithm, Choice, Half, Halves, Inputs, Transitions
 from slipstream.algos.heads import Head, combined, head_for
 from slipstream.algos.off_policy import (
     Actor,
@@ -28,6 +28,7 @@ from slipstream.algos.off_policy import (
 from slipstream.algos.settings import ContinuousConfig
 from slipstream.nets import noise
 from slipstream.nets.agent import NetworkMaker
+from slipstream.nets.average import Average
 from slipstream.nets.body import body_maker
 from slipstream.nets.distributions import in_bounds
 from slipstream.nets.normalizer import Normalizer, normalized

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from slipstream.algos.algo import SURPRISE, Algorithm, Average, Choice, Inputs, Transitions, alone
+from slipstream.algos.algo import SURPRISE, Algorithm, Choice, Inputs, Transitions
 from slipstream.algos.heads import Head, head_for
 from slipstream.algos.off_policy import (
     Actor,
@@ -29,6 +29,7 @@ from slipstream.algos.off_policy import (
 )
 from slipstream.algos.settings import DQNConfig
 from slipstream.nets.agent import NetworkMaker
+from slipstream.nets.average import Average, alone
 from slipstream.nets.body import body_maker
 from slipstream.nets.distributions import Categorical
 from slipstream.nets.normalizer import Normalizer, normalized

@@ -10,9 +10,10 @@ import jax.numpy as jnp
 import optax
 from jax.flatten_util import ravel_pytree
 
-from slipstream.algos.algo import SURPRISE, Average, Replay, Transitions
+from slipstream.algos.algo import SURPRISE, Replay, Transitions
 from slipstream.algos.descent import descend
 from slipstream.algos.settings import OffPolicyConfig
+from slipstream.nets.average import Average
 from slipstream.nets.normalizer import Normalizer, normalized
 from slipstream.spaces import Box
 

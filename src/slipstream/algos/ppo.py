@@ -17,10 +17,11 @@ from slipstream.algos.actor_critic import (
     scheduled,
     with_observed,
 )
-from slipstream.algos.algo import Algorithm, Average, Rollout, alone
+from slipstream.algos.algo import Algorithm, Rollout
 from slipstream.algos.samples import Samples
 from slipstream.algos.settings import PPOConfig
 from slipstream.nets.agent import ActorCritic, NetworkMaker
+from slipstream.nets.average import Average, alone
 from slipstream.spaces import Box, Space
 
 RATE_STEP, RATE_MIN, RATE_MAX = 1.5, 1e-5, 1e-2
@@ -97,22 +98,23 @@ def update(
     orders = jax.vmap(lambda k: jax.random.permutation(k, blocks))(jax.random.split(key, config.epochs))
     index = orders[:, : batches * size].reshape(config.epochs * batches, size)
 
-    def minibatch(learner: Learner, index: jax.Array) -> tuple[Learner, dict[str, jax.Array]]:
+    def minibatch(
+        learner: Learner, inputs: tuple[jax.Array, jax.Array]
+    ) -> tuple[Learner, tuple[dict[str, jax.Array], jax.Array]]:
+        index, count = inputs
         batch = samples.take(index, block)
-        gradient, metrics = jax.grad(loss, has_aux=True)(
-            learner.network, config, batch, batch.count(average), entropy_cost
-        )
+        gradient, metrics = jax.grad(loss, has_aux=True)(learner.network, config, batch, count, entropy_cost)
         learner, taken = descended(learner, gradient, optimizer, rate, average)
-        return learner, average(metrics) | {"steps_skipped": 1.0 - taken}
+        return learner, (metrics, 1.0 - taken)
 
-    learner, history = jax.lax.scan(minibatch, learner, index)
-    skipped = history.pop("steps_skipped").mean()
-    metrics = jax.tree.map(lambda m: m[-batches:].mean(), history)
+    # Counts before and metrics after: of each minibatch, only the gradient has to be waited for by all.
+    learner, (history, skipped) = jax.lax.scan(minibatch, learner, (index, samples.counts(index, block, average)))
+    metrics = jax.tree.map(lambda m: m[-batches:].mean(), average(history))
     metrics |= {"learning_rate": rate, "explained_variance": explained_variance(samples, average)}
     if config.target_kl is not None:
         adapted = _adapt(rate, metrics["kl"], config.target_kl)
         learner = eqx.tree_at(lambda state: state.learning_rate, learner, adapted)
-    return with_observed(learner, rollout, average), metrics | {"steps_skipped": skipped}
+    return with_observed(learner, rollout, average), metrics | {"steps_skipped": skipped.mean()}
 
 
 def _block_size(count: int, batches: int) -> int:

@@ -7,12 +7,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from slipstream.algos.algo import Algorithm, Average, alone
+from slipstream.algos.algo import Algorithm
 from slipstream.algos.continuous import Kind, Learner, make_continuous
 from slipstream.algos.off_policy import Trained
 from slipstream.algos.settings import SACConfig
 from slipstream.nets import squashed
 from slipstream.nets.agent import NetworkMaker
+from slipstream.nets.average import Average, alone
 from slipstream.spaces import Box, Space
 
 

@@ -8,7 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from slipstream.algos.algo import Average
+from slipstream.nets.average import Average
 
 
 class Samples(eqx.Module):
@@ -48,14 +48,21 @@ class Samples(eqx.Module):
 
     def count(self, average: Average) -> jax.Array:
         """How many samples count, and 1 if none does: what sums are divided by."""
-        count = average(self.weight.sum())
-        return jnp.where(count > 0, count, 1.0)
+        return _at_least_some(average(self.weight.sum()))
+
+    def counts(self, index: jax.Array, block: int, average: Average) -> jax.Array:
+        """The same of each of several minibatches, `[minibatches]`, whose blocks are `[minibatches, blocks]`."""
+        return _at_least_some(average(jax.vmap(lambda i: self.take(i, block).weight.sum())(index)))
+
+
+def _at_least_some(count: jax.Array) -> jax.Array:
+    return jnp.where(count > 0, count, 1.0)
 
 
 def weighted_mean(x: jax.Array, weight: jax.Array, average: Average) -> jax.Array:
-    """Over what counts, in all processes that train together."""
+    """Over what counts, in all shares that learn together."""
     total, count = average(((x * weight).sum(), weight.sum()))
-    return total / jnp.where(count > 0, count, 1.0)
+    return total / _at_least_some(count)
 
 
 def standardized(x: jax.Array, weight: jax.Array, average: Average) -> jax.Array:

@@ -7,10 +7,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from slipstream.algos.algo import Algorithm, Average, alone
+from slipstream.algos.algo import Algorithm
 from slipstream.algos.continuous import Kind, Learner, make_continuous
 from slipstream.algos.settings import TD3Config
 from slipstream.nets.agent import NetworkMaker
+from slipstream.nets.average import Average, alone
 from slipstream.spaces import Box, Space
 
 

@@ -44,6 +44,9 @@ class Configured:
     """How many copies of the world run at once."""
     rollout: int | None = None
     """Steps of every world between two updates."""
+    processes: int | None = None
+    """Share the worlds out between so many processes, each with a GPU or an equal part of the cores, that average their
+    gradients (PPO and A2C in compiled worlds). On several hosts: see docs/parallel.md."""
     samplers: int | None = None
     """Processes that step environments of Gymnasium; by default as many as are measured to be best."""
     envs_per_sampler: int | None = None
@@ -106,7 +109,8 @@ class Train(Configured):
     at_once: int | None = None
     """How many of the --seeds share the machine, each on its own cores (1)."""
     resume: str | None = None
-    """An earlier run to go on with; --steps, --seconds, --stop-at-return and --checkpoint-every may be given anew."""
+    """An earlier run to go on with; --steps, --seconds, --stop-at-return, --checkpoint-every and --processes may be
+    given anew."""
     checkpoint: str | None = None
     """Where to resume from: latest (the default), best, or a checkpoint's name."""
     saved_source: bool = False
@@ -123,6 +127,7 @@ RESUMED = [
     "seconds",
     "stop_at_return",
     "checkpoint_every",
+    "processes",
     "checkpoint",
     "saved_source",
     "quiet",
@@ -166,7 +171,9 @@ def _train(options: Train) -> Any:
     if options.resume is None:
         return train(configure(options), run=options.run, quiet=options.quiet)
     names = {"total_steps": "steps", "total_seconds": "seconds"}
-    changes = {n: getattr(options, names.get(n, n)) for n in (*names, "stop_at_return", "checkpoint_every")}
+    changes = {
+        n: getattr(options, names.get(n, n)) for n in (*names, "stop_at_return", "checkpoint_every", "processes")
+    }
     given = {name: value for name, value in changes.items() if value is not None}
     where = options.checkpoint or "latest"
     given["saved_source"] = options.saved_source
@@ -207,6 +214,7 @@ def configure(options: Configured, varied: Mapping[str, Any] | None = None) -> T
     changes = {
         "num_worlds": options.worlds,
         "rollout_length": options.rollout,
+        "processes": options.processes,
         "samplers": options.samplers,
         "envs_per_sampler": options.envs_per_sampler,
         "tune": True if options.tune else False if options.no_tune else None,

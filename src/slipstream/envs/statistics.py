@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -59,6 +59,23 @@ class EpisodeTotals:
             report=each("report_sum"),
             broken=int(sums["broken"]),
             unpaid={name: int(count) for name, count in each("unpaid").items()},
+        )
+
+    @staticmethod
+    def together(parts: Sequence[EpisodeTotals]) -> EpisodeTotals:
+        """Of worlds whose totals were taken in parts."""
+
+        def added(kind: str) -> dict[str, float]:
+            return {name: sum(getattr(part, kind)[name] for part in parts) for name in getattr(parts[0], kind)}
+
+        return EpisodeTotals(
+            episodes=sum(part.episodes for part in parts),
+            length=sum(part.length for part in parts),
+            returns=added("returns"),
+            return_squares=added("return_squares"),
+            report=added("report"),
+            broken=sum(part.broken for part in parts),
+            unpaid={name: int(count) for name, count in added("unpaid").items()},
         )
 
     def since(self, earlier: EpisodeTotals | None) -> EpisodeStatistics:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+
+from slipstream.nets.average import Average, alone
 
 LIMIT = 10.0
 """Normalised features are cut off here."""
@@ -44,19 +43,21 @@ class Normalizer(eqx.Module):
         scaled = (x - self.mean[:, None]) * precision[:, None]
         return jnp.clip(scaled, -LIMIT, LIMIT)
 
-    def merge(self, x: jax.Array, weight: jax.Array, average: Callable[[Any], Any] = lambda sums: sums) -> Normalizer:
+    def merge(self, x: jax.Array, weight: jax.Array, average: Average = alone) -> Normalizer:
         """The statistics with a batch added (as they are, if it is not finite).
 
         Args:
             x: `[batch, features, lanes]`.
             weight: `[batch, lanes]`, 1 for what counts and 0 for what does not.
-            average: over the processes that train together.
+            average: over the shares that learn together.
         """
         weight = weight[:, None, :]
         # What counts first in the first batch becomes the usual value.
-        first = jnp.argmax(weight.reshape(-1) > 0)
-        usual = jnp.where(self.count > 0, self.usual, average(x[first // x.shape[-1], :, first % x.shape[-1]]))
-        n, total, varied = average(
+        counts = weight.reshape(-1) > 0
+        first = jnp.argmax(counts)
+        first_seen = average.first(x[first // x.shape[-1], :, first % x.shape[-1]], counts.any())
+        usual = jnp.where(self.count > 0, self.usual, first_seen)
+        n, total, varied = average.total(
             (
                 weight.sum(),
                 (x * weight).sum(axis=(0, 2)),
@@ -64,7 +65,7 @@ class Normalizer(eqx.Module):
             )
         )
         mean = total / jnp.maximum(n, 1e-9)
-        squares = average((jnp.square(x - mean[:, None]) * weight).sum(axis=(0, 2)))
+        squares = average.total((jnp.square(x - mean[:, None]) * weight).sum(axis=(0, 2)))
         variance = squares / jnp.maximum(n, 1e-9)
         both = jnp.maximum(self.count + n, 1e-9)
         delta = mean - self.mean

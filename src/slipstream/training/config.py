@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from slipstream.algos.settings import ALGORITHMS, PPOConfig, Settings
+from slipstream.algos.settings import ALGORITHMS, OffPolicyConfig, PPOConfig, Settings
 from slipstream.arrays import BACKEND_CHOICES
 from slipstream.envs.registry import nearest_names
 from slipstream.training.networks import network_name
@@ -54,10 +55,34 @@ class FusedConfig:
     """Begin the worlds at different points of their time limit, so that the first returns show early."""
     tune: bool = False
     """Measure before the run how many worlds, and how large batches, make most steps in a second, and take those."""
+    processes: int = 1
+    """How many processes train together, each on a device of its own and with an equal part of the worlds."""
+    shares: int = 1
+    """In how many equal shares worlds draw their actions and shuffle their samples; raised to `processes`, each of
+    which has as many of them. What is learned depends on it, and not on the number of processes."""
 
     def __post_init__(self) -> None:
-        for name in ("num_worlds", "rollout_length"):
+        for name in ("num_worlds", "rollout_length", "processes", "shares"):
             _require_count(name, getattr(self, name))
+        if self.shares == 1:
+            object.__setattr__(self, "shares", self.processes)
+        if self.shares % self.processes:
+            raise ValueError(
+                f"{self.shares} shares cannot be dealt to {self.processes} processes: take a number of processes that "
+                f"divides them."
+            )
+        if left := self.num_worlds % self.shares:
+            who = f"{self.processes} processes" if self.shares == self.processes else f"{self.shares} shares"
+            fewer, more = self.num_worlds - left, self.num_worlds - left + self.shares
+            fit = f"{fewer:,} or {more:,}" if fewer else f"{more:,}"
+            raise ValueError(f"{self.num_worlds:,} worlds cannot be shared out between {who} evenly: take {fit}.")
+        if self.tune and self.processes > 1:
+            raise ValueError("Measuring which numbers are fastest is for a single process: leave --tune out.")
+
+    def dealt_to(self, processes: int) -> FusedConfig:
+        """The same for another number of processes: with the shares that it has, if those can be dealt to them."""
+        shares = processes if self.shares % processes else self.shares
+        return dataclasses.replace(self, processes=processes, shares=shares)
 
     @property
     def steps_per_iteration(self) -> int:
@@ -170,6 +195,12 @@ class TrainConfig:
         if not self.policies:
             raise ValueError("A training run needs at least one policy.")
         for name, policy in self.policies.items():
+            replays = isinstance(policy.settings, OffPolicyConfig) and not policy.frozen
+            if replays and isinstance(self.driver, FusedConfig) and self.driver.shares > 1:
+                raise ValueError(
+                    f"Algorithm {policy.algo!r} learns from a replay, which only a single process keeps: take ppo or "
+                    "a2c, or leave --processes out."
+                )
             for setting in ("learning_rate_final", "entropy_cost_final"):
                 if self.total_steps is None and getattr(policy.settings, setting, None) is not None:
                     raise ValueError(f"{setting} of policy {name!r} is reached after total_steps: give those too.")

@@ -43,6 +43,11 @@ class Evaluation:
     def to_json(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
 
+    @staticmethod
+    def of(data: Mapping[str, Any]) -> Evaluation:
+        """What `to_json` came from."""
+        return Evaluation(**{**data, "groups": {name: GroupScore(**score) for name, score in data["groups"].items()}})
+
 
 def evaluate(policies: Policies, actors: ByPolicy, arena: Arena, *, explore: bool = False, seed: int = 0) -> Evaluation:
     """Play one episode in every world.

@@ -18,32 +18,42 @@ from slipstream.training.config import FusedConfig, TrainConfig
 from slipstream.training.policies import ByPolicy, Policies, committed
 from slipstream.training.replays import Replays
 from slipstream.training.saving import from_named_arrays, named_arrays, under
+from slipstream.training.shards import Shards
 from slipstream.training.starting import starting_actor, starting_state
 
 LEARNING_COPIES = 3.0
 """How many times the memory of a rollout's store a training run takes in all, at the least."""
 
 
+Parts = dict[str, dict[str, Any]]
+"""Named arrays, by part of a checkpoint."""
+
+
 class FusedTrainer:
     """A training run in memory: call `iterate` as often as you like."""
 
-    def __init__(self, config: TrainConfig, env: AnyEnv | None = None):
+    def __init__(self, config: TrainConfig, env: AnyEnv | None = None, shards: Shards | None = None):
         """Args:
         config: what to train.
         env: the world itself, where it cannot be made from its name.
+        shards: which part of the worlds is here; by default all of them.
         """
         driver = config.driver
         assert isinstance(driver, FusedConfig)
         self.config, self.driver = config, driver
+        self.shards = Shards.of_process(driver.shares) if shards is None else shards
+        size = driver.num_worlds // self.shards.count
+        num_worlds = self.shards.local * size
         self.worlds = make(
             env or config.env,
-            driver.num_worlds,
+            num_worlds,
             config.seed,
             config.backend,
+            first_world=self.shards.first * size,
             stagger=driver.stagger,
             **dict(config.env_options),
         )
-        self.policies = Policies(self.worlds.groups, config.policies)
+        self.policies = Policies(self.worlds.groups, config.policies, self.shards)
         # XLA's own generator: drawing actions with JAX's default one takes longer than the network.
         init_key, self.key = jax.jit(lambda s: jax.random.split(jax.random.key(s, impl="rbg")))(
             config.seed & 0xFFFFFFFF
@@ -57,10 +67,10 @@ class FusedTrainer:
         """How many steps each policy has learned from, in all its runs."""
         # Learning lays out what it has seen once more, and shuffles that.
         needed = int(LEARNING_COPIES * self.worlds.store_bytes(driver.rollout_length + 1))
-        what = f"Learning from {driver.rollout_length} steps of {driver.num_worlds:,} worlds"
+        what = f"Learning from {driver.rollout_length} steps of {num_worlds:,} worlds"
         require_memory([needed], what, "take fewer worlds or shorter rollouts", self.worlds.backend)
         self.store = self.worlds.new_store(driver.rollout_length + 1)
-        self.memory = self.policies.new_memory(driver.num_worlds)
+        self.memory = self.policies.new_memory(num_worlds)
         self.store.kept = self.policies.room_to_keep(actors, self.store.views, self.memory, driver.rollout_length)
         self.replays = Replays(self.policies, self.store.views, driver.steps_per_iteration, self.worlds.backend)
         self.worlds.observe_into(self.store, 0)
@@ -143,7 +153,7 @@ class FusedTrainer:
 
     # Checkpoints.
 
-    def save(self, *, last: bool = True) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
+    def save(self, *, last: bool = True) -> tuple[Parts, dict[str, Any]]:
         """Everything that decides how the run goes on: arrays by part of a checkpoint, and small facts.
 
         Every checkpoint is whole, be it the last or not: a run goes on from any of them bit for bit.
@@ -153,31 +163,48 @@ class FusedTrainer:
         worlds |= {f"slot/{n}": a for n, a in self.store.save_slot(0).items()}
         worlds |= {f"memory/{n}": a for n, a in named_arrays(self.memory).items()}
         replay, calls = self.replays.save()
-        parts: dict[str, dict[str, Any]] = {
+        parts: Parts = {
             "actor": named_arrays(self.actors),
             "learner": named_arrays(self.states) | ages,
             "worlds": worlds | calls,
         }
         if replay and self.config.save_replay:
             parts[REPLAY] = replay
-        return parts, {"iteration": self.iteration, "groups": self.policies.spaces()}
+        facts = {"iteration": self.iteration, "groups": self.policies.spaces(), "shares": self.shards.count}
+        return parts, facts
 
     def restore(self, checkpoint: Checkpoint, source: str) -> None:
         """Go on exactly where a checkpoint was written."""
-        learner, actor, worlds = (checkpoint.part(name) for name in ("learner", "actor", "worlds"))
-        self.adopt(learner, source)
-        self.frozen = committed(from_named_arrays(self.frozen, actor, source))
-        self.memory = committed(from_named_arrays(self.memory, under(worlds, "memory"), source))
+        parts = self.parts_of(checkpoint, source)
+        self.take_up(parts, checkpoint.facts["iteration"], source)
+
+    def parts_of(self, checkpoint: Checkpoint, source: str) -> Parts:
+        """What `take_up` needs of a checkpoint, with the worlds of all processes in it."""
         if "iteration" not in checkpoint.facts:
             raise RunError(f"{source} does not fit: it does not say its iteration.")
-        try:
-            self.worlds.restore(under(worlds, "worlds"))
-            self.store.restore_slot(0, under(worlds, "slot"))
-        except (ValueError, KeyError) as error:
-            raise RunError(f"{source} does not fit: its worlds have another state ({error}).") from error
-        replay = checkpoint.part(REPLAY) if REPLAY in checkpoint.parts else None
-        self.replays.restore(replay, worlds, source)
-        self.iteration = checkpoint.facts["iteration"]
+        parts = {name: checkpoint.part(name) for name in ("learner", "actor", "worlds")}
+        if REPLAY in checkpoint.parts:
+            parts[REPLAY] = checkpoint.part(REPLAY)
+        before, now = checkpoint.facts.get("shares", 1), self.shards.count
+        if before != now:
+            memory = {n: a for n, a in parts["worlds"].items() if n.startswith("memory/")}
+            parts["worlds"] |= {n: self.policies.dealt_anew(n.split("/")[1], a, before, now) for n, a in memory.items()}
+        return parts
+
+    def take_up(self, parts: Parts, iteration: int, source: str) -> None:
+        """Go on with what `save` has returned here or elsewhere, in the worlds as they are here if it has none."""
+        self.adopt(parts["learner"], source)
+        self.frozen = committed(from_named_arrays(self.frozen, parts["actor"], source))
+        worlds = parts.get("worlds")
+        if worlds is not None:
+            self.memory = committed(from_named_arrays(self.memory, under(worlds, "memory"), source))
+            try:
+                self.worlds.restore(under(worlds, "worlds"))
+                self.store.restore_slot(0, under(worlds, "slot"))
+            except (ValueError, KeyError) as error:
+                raise RunError(f"{source} does not fit: its worlds have another state ({error}).") from error
+            self.replays.restore(parts.get(REPLAY), worlds, source)
+        self.iteration = iteration
 
     def adopt(self, learner: dict[str, np.ndarray], source: str) -> None:
         """Go on with somebody's agents, optimisers and ages included, in the worlds as they are here."""

@@ -20,6 +20,10 @@ class TrainingFailed(RuntimeError):
     """Nothing can be learned any more; the message says why, and what to do."""
 
 
+class ProcessLost(TrainingFailed):
+    """One of the processes that train together is gone; the message says which, and how to go on."""
+
+
 def left_out(report: Mapping[str, float]) -> Iterator[tuple[str, str]]:
     """By name, what a world left out of its episodes (`Env.left_out`), as sentences without their full stop."""
     for name, value in report.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +26,9 @@ class Trainer(Protocol):
     """What the loop drives."""
 
     config: TrainConfig
-    iteration: int
+
+    @property
+    def iteration(self) -> int: ...
 
     @property
     def step(self) -> int:
@@ -93,6 +96,15 @@ class Result:
     """Mean return by group over the episodes that ended last."""
     evaluation: Evaluation | None
     """The last one."""
+
+    def to_json(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+    @staticmethod
+    def of(data: Mapping[str, Any]) -> Result:
+        """What `to_json` came from."""
+        evaluation = None if data["evaluation"] is None else Evaluation.of(data["evaluation"])
+        return Result(**{**data, "evaluation": evaluation})
 
     def __repr__(self) -> str:
         returns = ", ".join(f"{group} {value:.1f}" for group, value in self.returns.items())

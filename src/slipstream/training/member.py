@@ -15,13 +15,14 @@ import subprocess
 import sys
 import threading
 import traceback
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from pathlib import Path
 
 from slipstream.runs.directory import CONFIG, RunDirectory, writing
 from slipstream.training.api import RESUMABLE, train
 from slipstream.training.config import TrainConfig
 from slipstream.training.config_json import from_json, to_json
+from slipstream.training.cores import confined_to
 from slipstream.training.loop import Result, Row
 
 FINISHED, FAILED, STOPPED = 0, 1, 130
@@ -43,7 +44,7 @@ class Member:
             path.parent.mkdir(parents=True, exist_ok=True)
             output = self._output.open("wb")
         # In a session of its own, a Ctrl-C on the terminal reaches it only through us, and when it is ready for it.
-        with output, _confined_to(cores):
+        with output, confined_to(cores):
             self._process = subprocess.Popen(
                 [sys.executable, "-m", __name__],
                 stdin=subprocess.PIPE,
@@ -89,20 +90,6 @@ class Member:
         how = [f"ended by {signal.Signals(-code).name}"] if code < 0 else []
         how += [f"{said.splitlines()[-1]} (all it said: {self._output})"] if said else []
         return code, ": ".join(how) or f"exit code {code}"
-
-
-@contextlib.contextmanager
-def _confined_to(cores: Collection[int] | None) -> Iterator[None]:
-    """Inside, processes are started on some cores only. Where this cannot be said, the system shares them out."""
-    if cores is None or not hasattr(os, "sched_setaffinity"):
-        yield
-        return
-    before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, cores)
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, before)
 
 
 class _NewRows:

@@ -7,15 +7,18 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from slipstream.algos.algo import Algorithm, Average, Inputs, Rollout, WholeRollout, alone
+from slipstream.algos.algo import Algorithm, Inputs, Rollout, WholeRollout
 from slipstream.algos.settings import ALGORITHMS
 from slipstream.arrays import keep_compiled_programs
 from slipstream.envs.env import Group
+from slipstream.nets.average import Average
 from slipstream.nets.memory import forget
 from slipstream.spaces import to_json
 from slipstream.training.config import PolicyConfig
 from slipstream.training.networks import network_maker
+from slipstream.training.shards import Shards
 
 ByPolicy = dict[str, Any]
 Views = Mapping[str, Any]
@@ -25,11 +28,18 @@ Views = Mapping[str, Any]
 class Policies:
     """The policies of a run, by name. States and actors are kept by the caller: everything here is a pure function."""
 
-    def __init__(self, groups: Sequence[Group], configs: Mapping[str, PolicyConfig], average: Average = alone):
+    def __init__(self, groups: Sequence[Group], configs: Mapping[str, PolicyConfig], shards: Shards | None = None):
+        """Args:
+        groups: who there is.
+        configs: the policies; each group has exactly one.
+        shards: how lanes are shared out; by default there is a single share.
+        """
         check_policies(groups, configs)
         keep_compiled_programs()
         named = {g.name: g for g in groups}
         self.configs = configs
+        self.shards = Shards() if shards is None else shards
+        average = self.shards.average
         self.groups: dict[str, list[Group]] = {n: [named[g] for g in config.groups] for n, config in configs.items()}
         self.algorithms: dict[str, Algorithm] = {
             name: _algorithm(configs[name], members[0], average) for name, members in self.groups.items()
@@ -65,6 +75,15 @@ class Policies:
     def new_memory(self, num_worlds: int) -> ByPolicy:
         """What every policy remembers before anything has happened."""
         return committed({n: a.memory(self.lanes(n, num_worlds)) for n, a in self.algorithms.items()})
+
+    def dealt_anew(self, name: str, lanes: np.ndarray, before: int, now: int) -> np.ndarray:
+        """An array of a policy's lanes, `[..., lanes]`, for another number of shares: in each, group follows group."""
+        sizes = [g.size for g in self.groups[name]]
+        worlds = lanes.shape[-1] // sum(sizes)
+        ends = np.cumsum(sizes)[:-1]
+        by_group = np.split(lanes.reshape(*lanes.shape[:-1], before, -1), ends * (worlds // before), axis=-1)
+        again = [part.reshape(*lanes.shape[:-1], now, -1) for part in by_group]
+        return np.concatenate(again, axis=-1).reshape(lanes.shape)
 
     def room_to_keep(self, actors: ByPolicy, views: Views, memory: ByPolicy, steps: int) -> ByPolicy:
         """Room for what acting keeps over a rollout, of the policies that learn."""
@@ -114,16 +133,27 @@ class Policies:
     def _act_all(
         self, actors: ByPolicy, views: Views, slot: Any, kept: ByPolicy, memory: ByPolicy, key, iteration, explore: bool
     ) -> tuple[dict[str, jax.Array], ByPolicy, ByPolicy]:
-        actions: dict[str, jax.Array] = {}
-        filled, remembered = {}, {}
         now = jax.random.fold_in(jax.random.fold_in(key, iteration), slot)
-        for name, k in zip(self.groups, jax.random.split(now, len(self.groups))):
-            inputs = self._inputs(name, views, slot, memory)
-            choice = self.algorithms[name].act(actors[name], inputs, explore=explore, key=k)
-            actions |= self._deal(name, choice.action)
-            remembered[name] = choice.memory
-            if name in kept:
-                filled[name] = jax.tree.map(lambda room, value: room.at[slot].set(value), kept[name], choice.kept)
+
+        def choose(number: Any, views: Views, memory: ByPolicy, slot: Any) -> tuple[Any, ByPolicy, ByPolicy]:
+            actions: dict[str, jax.Array] = {}
+            chosen, remembered = {}, {}
+            keys = jax.random.split(self.shards.acting_key(now, number), len(self.groups))
+            for name, k in zip(self.groups, keys):
+                inputs = self._inputs(name, views, slot, memory)
+                choice = self.algorithms[name].act(actors[name], inputs, explore=explore, key=k)
+                actions |= self._deal(name, choice.action)
+                remembered[name] = choice.memory
+                if name in kept:
+                    chosen[name] = choice.kept
+            return actions, chosen, remembered
+
+        if explore and self.shards.local > 1:  # only what is drawn differs between shares
+            seen = jax.tree.map(lambda view: jax.lax.dynamic_slice_in_dim(view, slot, 1), views)
+            actions, chosen, remembered = self.shards.each(lambda n, v, m: choose(n, v, m, 0), seen, memory)
+        else:
+            actions, chosen, remembered = choose(self.shards.first, views, memory, slot)
+        filled = jax.tree.map(lambda room, value: room.at[slot].set(value), {n: kept[n] for n in chosen}, chosen)
         return actions, filled, remembered
 
     def _inputs(self, name: str, views: Views, slot: Any, memory: ByPolicy) -> Inputs:
@@ -170,13 +200,21 @@ class Policies:
             key: randomness of the whole run.
             iteration: tells this call's randomness from others'.
         """
-        return self._update(states, views, kept, elapsed, key, iteration)
+        shards = self.shards
+        states, key = shards.given_to_all((states, key))
+        lanes = shards.put_together((views, kept))
+        return shards.own_copy(self._update(states, lanes, elapsed, key, iteration))
 
-    def _update_all(self, states: ByPolicy, views: Views, kept: ByPolicy, elapsed, key, iteration):
+    def _update_all(self, states: ByPolicy, lanes: tuple[Views, ByPolicy], elapsed, key, iteration):
+        steps = lanes[0]["done"].shape[0] - 1  # one more than the last slot that actions were drawn for
+        now = jax.random.fold_in(jax.random.fold_in(key, iteration), steps)
+        return self.shards.together(self._update_share, (states, elapsed, now), lanes)
+
+    def _update_share(self, number: Any, shared: tuple[ByPolicy, Any, jax.Array], lanes: tuple[Views, ByPolicy]):
+        (states, elapsed, now), (views, kept) = shared, lanes
         updated, metrics = {}, {}
-        steps = views["done"].shape[0] - 1  # one more than the last slot that actions were drawn for
-        key = jax.random.fold_in(jax.random.fold_in(key, iteration), steps)
-        for name, k in zip(self.on_policy, jax.random.split(key, max(len(self.on_policy), 1))):
+        keys = jax.random.split(self.shards.learning_key(now, number), max(len(self.on_policy), 1))
+        for name, k in zip(self.on_policy, keys):
             rollout = self.rollout(name, views, kept[name])
             updated[name], metrics[name] = self.algorithms[name].update(
                 states[name], rollout, elapsed=elapsed[name], key=k
@@ -212,7 +250,7 @@ def _algorithm(config: PolicyConfig, group: Group, average: Average) -> Algorith
 
 def committed(tree: Any) -> Any:
     """JAX compiles anew for arrays that are not tied to a device, and those of a store are."""
-    return jax.device_put(tree, jax.devices()[0])
+    return jax.device_put(tree, jax.local_devices()[0])
 
 
 def _has_active(views: Views, groups: list[Group]) -> bool:

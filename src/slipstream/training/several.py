@@ -29,12 +29,14 @@ from slipstream.training.board import Board
 from slipstream.training.choices import default_config, with_changes
 from slipstream.training.config import TrainConfig
 from slipstream.training.config_json import from_json, to_json
+from slipstream.training.cores import share_cores
 from slipstream.training.health import Health, TrainingFailed
 from slipstream.training.interrupt import Interrupt
 from slipstream.training.member import FINISHED, STOPPED, Member, holds_run
 from slipstream.training.policies import check_policies
 from slipstream.training.source import from_anywhere, world_of
 from slipstream.training.starting import with_opponents
+from slipstream.training.team import COORDINATOR, Seat
 
 GLANCE = 0.1
 """Seconds between two looks at the runs."""
@@ -129,6 +131,8 @@ def train_all(
         quiet: show nothing.
     """
     _require_at_least_one("at_once", at_once)
+    if Seat.from_environment() is not None:
+        raise ValueError(f"Processes that {COORDINATOR} joins train a single run: leave several out, or unset it.")
     folder = Path(folder)
     if holds_run(folder):
         raise RunError(f"{folder} is itself a run: choose another folder for several.")
@@ -191,16 +195,6 @@ def _how_it_ended(member: Member, name: str, config: TrainConfig, folder: Path) 
     if code == FINISHED or is_finished(folder / name, config):
         return _outcome(name, config, folder, "finished")
     return _outcome(name, config, folder, "stopped" if code == STOPPED else "failed", error)
-
-
-def share_cores(count: int) -> list[Collection[int] | None]:
-    """The processor's cores, shared out between so many runs. With more runs than cores, some share one."""
-    if count <= 1:
-        return [None]
-    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
-    if count >= len(cores):
-        return [{cores[i % len(cores)]} for i in range(count)]
-    return [set(part.tolist()) for part in np.array_split(np.array(cores), count)]
 
 
 # What is in the folder.
