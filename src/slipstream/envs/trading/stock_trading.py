@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import drjit as dr
@@ -21,17 +21,17 @@ from slipstream.spaces import Box
 
 @dataclass
 class State:
-    """A portfolio, in every world."""
+    """A portfolio, in every world. Money is counted in units of what an episode begins with."""
 
     day: Int
     """The row of the prices."""
     cash: Float
     shares: tuple[Float, ...]
-    """Of each stock."""
+    """How many of each stock."""
     costs: Float
     """What trading has cost in the episode."""
     turnover: Float
-    """What was bought and sold in the episode, in units of the total assets of the day."""
+    """What was bought and sold in the episode, each day in units of the total assets."""
 
 
 class StockTrading(Env):
@@ -41,6 +41,7 @@ class StockTrading(Env):
     """
 
     file_options = ("file",)
+    tolerances = {"shares": 1e-6}
 
     def __init__(
         self,
@@ -101,7 +102,7 @@ class StockTrading(Env):
         self.max_steps = self.episode_length = episode_length
         self.cost, self.max_trade, self.max_shares = cost, max_trade, max_shares
         self.turbulence_threshold, self.initial_cash = turbulence_threshold, initial_cash
-        self.scale = reward_scale / initial_cash
+        self.reward_scale = reward_scale
         self.stocks = self.market.stocks
         self.groups = (Group("trader", Box(1 + self.stocks + self.market.seen), Box(self.stocks, -1.0, 1.0)),)
         self._tables: dict[Any, Table] = {}
@@ -131,29 +132,31 @@ class StockTrading(Env):
         return [self._tables[backend].numbers] if types.compiled else []
 
     def row(self, day: Any) -> Row:
-        """What is known on a day."""
+        """What is known on a day, with prices in units of the initial cash."""
         if not self._tables:  # the features are counted before there are any worlds
             self.tables(array_types("scalar"))
-        return self.market.row(self._tables[dr.backend_v(day)], day)
+        row = self.market.row(self._tables[dr.backend_v(day)], day)
+        return replace(row, price=[price * (1.0 / self.initial_cash) for price in row.price])
 
     # Rules.
 
     def reset(self, rng):
         starts = len(self.window) - (self.max_steps or 0)
         day = self.window.first + (rng.integer(starts) if starts > 1 else 0)
-        return State(day, self.initial_cash, (0.0,) * self.stocks, 0.0, 0.0)
+        return State(day, 1.0, (0.0,) * self.stocks, 0.0, 0.0)
 
     def step(self, state, action, rng):
         today, tomorrow = self.row(state.day), self.row(state.day + 1)
-        before = assets(state, today.price)
-        after, traded = self.trade(state, action, today, before)
-        after.day = state.day + 1
-        after.costs = state.costs + self.cost * traded
-        after.turnover = state.turnover + traded / before
-        return after, (assets(after, tomorrow.price) - before) * self.scale, False
+        total = assets(state, today.price)
+        cash, shares, traded = self.trade(state, action, today, total)
+        paid = self.cost * traded
+        # What the total assets change by. Their difference would be the same, with fewer digits.
+        change = value(shares, [new - old for new, old in zip(tomorrow.price, today.price)]) - paid
+        after = State(state.day + 1, cash, shares, state.costs + paid, state.turnover + traded / total)
+        return after, change * self.reward_scale, False
 
-    def trade(self, state: State, action: Sequence[Any], today: Row, total: Any) -> tuple[State, Any]:
-        """The portfolio after buying and selling, and for how much money that was.
+    def trade(self, state: State, action: Sequence[Any], today: Row, total: Any) -> tuple[Any, tuple[Any, ...], Any]:
+        """Cash and shares after buying and selling, and for how much money that was.
 
         Sales come first. If what is left then does not pay for all purchases, each of them shrinks alike.
         """
@@ -165,13 +168,12 @@ class StockTrading(Env):
             wanted.append(dr.select(closing, 0.0, dr.maximum(chosen, 0.0) * limit))
         earned, asked = value(sold, today.price), value(wanted, today.price)
         cash = state.cash + earned * (1.0 - self.cost)
-        # What a purchase of nothing is divided by does not matter.
-        part = dr.minimum(1.0, cash / dr.maximum(asked * (1.0 + self.cost), 1e-6 * self.initial_cash))
-        spent = asked * part
-        shares = tuple(owned - s + w * part for owned, s, w in zip(state.shares, sold, wanted))
-        # Rounding must not leave a debt of a cent.
-        cash = dr.maximum(cash - spent * (1.0 + self.cost), 0.0)
-        return State(state.day, cash, shares, state.costs, state.turnover), earned + spent
+        due = asked * (1.0 + self.cost)
+        enough = due <= cash
+        part = dr.select(enough, 1.0, cash / dr.maximum(due, 1e-30))
+        shares = tuple(owned - less + more * part for owned, less, more in zip(state.shares, sold, wanted))
+        # Where all of it is spent, rounding leaves neither a cent nor a debt of one.
+        return dr.select(enough, cash - due, 0.0), shares, earned + asked * part
 
     def observe(self, state):
         """The shares of cash and of each stock in the total assets, the indicators of each stock, and turbulence."""
@@ -181,10 +183,10 @@ class StockTrading(Env):
         return (state.cash * part, *held, *row.seen)
 
     def report(self, state):
-        gained = assets(state, self.row(state.day).price) / self.initial_cash - 1.0
+        gained = assets(state, self.row(state.day).price) - 1.0
         return {
             "gain_percent": 100.0 * gained,
-            "costs_percent": 100.0 * state.costs / self.initial_cash,
+            "costs_percent": 100.0 * state.costs,
             "turnover": state.turnover,
         }
 
@@ -194,7 +196,7 @@ class StockTrading(Env):
         """The portfolio as bars: cash first, then each stock."""
         day = int(np.clip(state["day"][0], 0, len(self.market.prices.days) - 1))
         price = self.market.prices.close[day]
-        money = np.concatenate([state["cash"], state["shares"][:, 0] * price])
+        money = np.concatenate([state["cash"] * self.initial_cash, state["shares"][:, 0] * price])
         total = money.sum()
         shapes: list[Shape] = [rectangle(-0.5, -0.3, len(money) - 0.5, 0.0, GREY)]
         for k, (name, part) in enumerate(zip(("cash", *self.market.prices.names), money / total)):
