@@ -212,6 +212,8 @@ class Env(ABC):
     """The environment of Gymnasium that is the same task, if there is one: a policy fits both."""
     gymnasium_kwargs: Mapping[str, Any] = {}
     """The arguments that make it the same."""
+    notes: tuple[str, ...] = ()
+    """What a user should know of the world as it was made; a run says it as it begins."""
     file_options: tuple[str, ...] = ()
     """Which options name files: a run keeps them in a form that is found from any directory."""
     playback_step: float = 0.1

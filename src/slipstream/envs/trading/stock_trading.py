@@ -106,6 +106,8 @@ class StockTrading(Env):
         self.stocks = self.market.stocks
         self.groups = (Group("trader", Box(1 + self.stocks + self.market.seen), Box(self.stocks, -1.0, 1.0)),)
         self._tables: dict[Any, Table] = {}
+        if prices.high is None:
+            self.notes = ("Only closes are known: they take the place of highs and lows in the indicators CCI and DX.",)
 
     # When.
 
