@@ -169,18 +169,9 @@ PRESETS = {
     "stock-trading": Preset(
         num_worlds=256,
         rollout_length=64,
-        total_steps=8_000_000,
-        evaluate_every=20,
-        tuned=(
-            PPOConfig(
-                learning_rate=3e-4,
-                epochs=4,
-                minibatches=8,
-                discount=0.99,
-                hidden=(64, 64),
-                initial_log_std=-1.0,
-            ),
-        ),
+        total_steps=1_500_000,
+        evaluate_every=5,
+        tuned=(PPOConfig(minibatches=8, initial_log_std=-1.0),),
     ),
     "pendulum": Preset(
         rollout_length=64,

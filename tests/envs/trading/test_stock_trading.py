@@ -21,7 +21,9 @@ def reference(worlds: Worlds, rules: Rules) -> Trading:
     """Plain NumPy, with portfolios on the same days."""
     env = worlds.env
     assert isinstance(env, StockTrading)
-    columns = np.split(env.market.table, [env.stocks, env.stocks + env.market.seen, env.stocks + env.market.seen + 1], 1)
+    columns = np.split(
+        env.market.table, [env.stocks, env.stocks + env.market.seen, env.stocks + env.market.seen + 1], 1
+    )
     peer = Trading(
         worlds.num_worlds, Known(columns[0], columns[1], columns[2][:, 0]), env.window.first, env.window.last, rules
     )

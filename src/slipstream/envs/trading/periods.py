@@ -85,8 +85,8 @@ def _check_enough(
         if window.first < lookback:
             possible = f"begin at {describe_day(days[lookback])} or later" if lookback < len(days) else "give more days"
             raise ValueError(
-                f"{name}_period={given[name]} begins after {window.first} rows of prices, and indicators need {lookback} "
-                f"(turbulence_window and 1 more, at least 60): {possible}, or look back less far."
+                f"{name}_period={given[name]} begins after {window.first} rows of prices, and indicators need "
+                f"{lookback} (turbulence_window and 1 more, at least 60): {possible}, or look back less far."
             )
         if len(window) <= length:
             raise ValueError(
@@ -112,8 +112,8 @@ def _proposal(prices: Prices, lookback: int) -> str:
     days, count = prices.days, len(prices.days)
     if count <= lookback + len(PERIODS):
         raise ValueError(
-            f"{prices.source} has {count} rows of prices, and indicators alone need {lookback} before the first period: "
-            "give more days, or a smaller turbulence_window."
+            f"{prices.source} has {count} rows of prices, and indicators alone need {lookback} before the first "
+            "period: give more days, or a smaller turbulence_window."
         )
     cuts = [lookback, *(lookback + int(s * (count - lookback)) for s in SHARES), count]
     moments = [str(day).removesuffix("T00:00:00") for day in days]

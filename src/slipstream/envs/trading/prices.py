@@ -103,10 +103,10 @@ def _load(paths: tuple[Path, ...], _versions: Any, index: str | None, max_jump: 
     table = _read(paths[0])
     if len(paths) == 2:  # skfolio's
         reference = _wide(_read(paths[1]), "the index")["close"]
-        found = {kind: part[part.index >= BUNDLED_START] for kind, part in _wide(table, BUNDLED).items()}
+        found = {kind: part.loc[BUNDLED_START:] for kind, part in _wide(table, BUNDLED).items()}
         prices = _checked("skfolio", sha256, found, max_jump)
         follows = reference.reindex(found["close"].index).iloc[:, 0]
-        return Prices(**{**vars(prices), "index": follows.to_numpy(float), "index_name": "S&P 500 without dividends"})
+        return Prices(**{**vars(prices), "index": follows.to_numpy(float), "index_name": "S&P 500"})
     source = str(paths[0])
     names = _columns(table)
     long = next((names[n] for n in NAME_COLUMNS if n in names), None)
@@ -176,7 +176,7 @@ def _unstacked(table: DataFrame, name_column: str, source: str) -> dict[str, Dat
 
     def by_stock(what: str) -> DataFrame:
         wide = table.assign(**{column: days}).pivot(index=column, columns=name_column, values=what)
-        return _as_numbers(wide[list(dict.fromkeys(table[name_column]))], source)
+        return _as_numbers(wide.reindex(columns=list(dict.fromkeys(table[name_column]))), source)
 
     shown = by_stock(adjusted if adjusted is not None else str(close))
     found = {"close": shown}
@@ -203,7 +203,9 @@ def _check_order(days: Series, whose: str, source: str) -> None:
         before, after = (describe_day(values[i]) for i in (back[0], back[0] + 1))
         raise ValueError(f"{source}: prices{whose} are not sorted: {after} comes after {before}; sort them by day.")
     if (twice := np.flatnonzero(values[1:] == values[:-1])).size:
-        raise ValueError(f"{source}: there are two prices{whose} of {describe_day(values[twice[0]])}; keep one of them.")
+        raise ValueError(
+            f"{source}: there are two prices{whose} of {describe_day(values[twice[0]])}; keep one of them."
+        )
 
 
 def _checked(source: str, sha256: str, found: dict[str, DataFrame], max_jump: float) -> Prices:
@@ -219,14 +221,14 @@ def _checked(source: str, sha256: str, found: dict[str, DataFrame], max_jump: fl
         if (rows := np.argwhere(np.isnan(array))).size:
             day, stock = rows[0]
             raise ValueError(
-                f"{source}: {names[stock]} has no {what} on {describe_day(days[day])} ({len(rows)} are missing in all); fill "
-                "the gaps or leave the stock out."
+                f"{source}: {names[stock]} has no {what} on {describe_day(days[day])} ({len(rows)} are missing in "
+                "all); fill the gaps or leave the stock out."
             )
         if (rows := np.argwhere(~((array > 0) & np.isfinite(array)))).size:
             day, stock = rows[0]
             raise ValueError(
-                f"{source}: the {what} of {names[stock]} on {describe_day(days[day])} is {array[day, stock]:g}; prices are "
-                "positive."
+                f"{source}: the {what} of {names[stock]} on {describe_day(days[day])} is {array[day, stock]:g}; "
+                "prices are positive."
             )
     if "high" in arrays and (rows := np.argwhere(arrays["high"] < arrays["low"])).size:
         day, stock = rows[0]
@@ -243,10 +245,10 @@ def _check_jumps(source: str, days: np.ndarray, names: tuple[str, ...], close: n
     ratio = close[1:] / close[:-1]
     if (rows := np.argwhere(np.maximum(ratio, 1.0 / ratio) > max_jump)).size:
         day, stock = rows[0]
-        before, after = close[day, stock], close[day + 1, stock]
+        before, after = (f"{close[row, stock]:g} on {describe_day(days[row])}" for row in (day, day + 1))
         raise ValueError(
-            f"{source}: {names[stock]} goes from {before:g} on {describe_day(days[day])} to {after:g} on {describe_day(days[day + 1])}, "
-            f"like a split; give prices that are adjusted for splits, or a larger max_jump than {max_jump:g}."
+            f"{source}: {names[stock]} goes from {before} to {after}, like a split; give prices that are adjusted "
+            f"for splits, or a larger max_jump than {max_jump:g}."
         )
 
 

@@ -115,10 +115,10 @@ class StockTrading(Env):
         """The same market in the days by which policies are ranked."""
         return self._within(VALIDATION, self.windows[VALIDATION], self.episode_length)
 
-    def for_backtest(self) -> StockTrading:
-        """The same market in the days of the final report, all of them one episode. Nothing else asks for them."""
-        window = self.windows[TEST]
-        return self._within(TEST, window, len(window) - 1)
+    def for_backtest(self, period: str = TEST) -> StockTrading:
+        """The same market in the days of the final report, all of them one episode. Nothing but that asks for them."""
+        window = self.windows[period]
+        return self._within(period, window, len(window) - 1)
 
     def _within(self, period: str, window: Window, length: int) -> StockTrading:
         other = copy.copy(self)
