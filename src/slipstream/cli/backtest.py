@@ -65,8 +65,10 @@ def run(options: Backtest) -> int:
 
 
 def _title(report: Report) -> str:
+    from slipstream.envs.trading.prices import describe_day
+
     prices, window = report.market.market.prices, report.market.window
-    first, last = (str(prices.days[row]).removesuffix("T00:00:00") for row in (window.first, window.last))
+    first, last = (describe_day(prices.days[row]) for row in (window.first, window.last))
     return f"{len(prices.names)} stocks in the {report.market.period} period, {first} to {last}"
 
 
@@ -144,7 +146,7 @@ def _notes(report: Report) -> list[str]:
         f"Trading costs {market.cost:.2%} of what is bought or sold. {EXPLAINED} {index} Volatility, Sharpe and "
         "turnover are as of a year, what is earned without risk counts as 0, and Calmar is the return a year over "
         "the largest drawdown. Costs are in percent of the money at the beginning.",
-        *market.notes,
+        *market.notes[1:],
     ]
 
 

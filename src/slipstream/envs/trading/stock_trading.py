@@ -15,7 +15,7 @@ from slipstream.envs.drawing import BLUE, GREY, INK, Picture, Shape, Text, recta
 from slipstream.envs.env import Env, Float, Group, Int
 from slipstream.envs.trading.market import Market, Row, Table, make_market
 from slipstream.envs.trading.periods import TEST, TRAIN, VALIDATION, Window, find_windows
-from slipstream.envs.trading.prices import load_prices
+from slipstream.envs.trading.prices import describe_day, load_prices
 from slipstream.spaces import Box
 
 
@@ -106,8 +106,20 @@ class StockTrading(Env):
         self.stocks = self.market.stocks
         self.groups = (Group("trader", Box(1 + self.stocks + self.market.seen), Box(self.stocks, -1.0, 1.0)),)
         self._tables: dict[Any, Table] = {}
+        self.notes = (self._described(),)
         if prices.high is None:
-            self.notes = ("Only closes are known: they take the place of highs and lows in the indicators CCI and DX.",)
+            self.notes += (
+                "Only closes are known: they take the place of highs and lows in the indicators CCI and DX.",
+            )
+
+    def _described(self) -> str:
+        """Which prices, and which days are for what."""
+        prices = self.market.prices
+        spans = (
+            f"{name} {describe_day(prices.days[w.first])} to {describe_day(prices.days[w.last])}"
+            for name, w in self.windows.items()
+        )
+        return f"{self.stocks} stocks of {prices.source} (sha256 {prices.sha256[:16]}): {', '.join(spans)}."
 
     # When.
 
@@ -204,8 +216,8 @@ class StockTrading(Env):
         for k, (name, part) in enumerate(zip(("cash", *self.market.prices.names), money / total)):
             shapes.append(rectangle(k - 0.4, 0.0, k + 0.4, 10.0 * float(part), INK if k == 0 else BLUE))
             shapes.append(Text((float(k), -0.7), name[:5], 0.35))
-        shown = str(self.market.prices.days[day]).removesuffix("T00:00:00").replace("T", " ")
-        shapes.append(Text((len(money) / 2 - 0.5, 10.8), f"{shown}   {total:,.0f}", 0.8))
+        shown = f"{describe_day(self.market.prices.days[day])}   {total:,.0f}"
+        shapes.append(Text((len(money) / 2 - 0.5, 10.8), shown, 0.8))
         return Picture(shapes, (-1.0, -1.2, float(len(money)), 11.5))
 
 
