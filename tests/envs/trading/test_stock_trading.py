@@ -42,9 +42,8 @@ def reference(worlds: Worlds, rules: Rules) -> Trading:
     "options",
     [
         {},
-        {"max_shares": 2_000.0, "cost": 0.0},
-        {"turbulence_threshold": 1.5, "cost": 0.01, "max_trade": 0.03, "initial_cash": 5_000.0},
-        {"turbulence_threshold": None, "episode_length": 400},
+        {"max_shares": 2_000.0, "cost": 0.0, "turbulence_threshold": None, "episode_length": 60},
+        {"turbulence_threshold": 1.5, "cost": 0.01, "max_trade": 0.03, "initial_cash": 5_000.0, "episode_length": 60},
     ],
 )
 def test_whole_episodes_are_those_of_plain_numpy(options):
@@ -120,11 +119,11 @@ def test_money_is_neither_made_nor_lost_but_for_costs(small_market, cash, shares
 
 
 def test_money_is_neither_made_nor_lost_over_whole_compiled_episodes():
-    worlds = make("stock-trading", 32, episode_length=100)
+    worlds = make("stock-trading", 32, episode_length=60)
     env = worlds.env
     prices = env.market.table[:, :20].astype(np.float64) / env.initial_cash
     draw, before, gained = np.random.default_rng(0), np.ones(32), np.zeros(32)
-    for _ in range(99):
+    for _ in range(59):
         step = worlds.step(draw.uniform(-1, 1, (20, 32)).astype(np.float32))
         state = worlds.get_state()
         assert (state["cash"] >= 0).all() and (state["shares"] >= 0).all()
@@ -197,7 +196,7 @@ def test_later_prices_than_those_of_training_change_nothing_in_training(tmp_path
         env = world(tmp_path / folder, prices)
         changed[env.window.last + 1 :] *= 1.3
         worlds = Worlds(env, 8, 3)
-        outcomes.append([np.asarray(worlds.step(worlds.sample_actions()).observation) for _ in range(30)])
+        outcomes.append([np.asarray(worlds.step(worlds.sample_actions()).observation) for _ in range(25)])
     np.testing.assert_array_equal(*outcomes)
 
 
@@ -227,5 +226,5 @@ def test_a_market_says_what_it_is_made_of(small_market):
 
 
 def test_a_market_of_a_file_of_ones_own_passes_its_check(small_market):
-    for result in check(small_market, num_worlds=6, num_steps=25):
+    for result in check(small_market, num_worlds=4, num_steps=22):
         assert result.passed, result
