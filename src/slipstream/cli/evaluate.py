@@ -46,11 +46,10 @@ class Eval:
 
 def run(options: Eval) -> int:
     from slipstream.cli.values import parse_assignments, parse_pairs, strict_json, warn
-    from slipstream.envs.registry import make
     from slipstream.runs.directory import RunDirectory
     from slipstream.training.config import PipelineConfig
     from slipstream.training.config_json import from_json
-    from slipstream.training.evaluate import evaluate
+    from slipstream.training.evaluate import evaluate, evaluation_worlds
     from slipstream.training.health import left_out
     from slipstream.training.in_gymnasium import evaluate_in_gymnasium, match
     from slipstream.training.loading import load_policies
@@ -73,7 +72,7 @@ def run(options: Eval) -> int:
     if at_home:
         here = evaluate_in_gymnasium(policies, actors, world, env_options, episodes, warn=warn, **how)
     else:
-        worlds = make(world, episodes, options.seed, options.backend, **env_options)
+        worlds = evaluation_worlds(world, episodes, options.seed, options.backend, **env_options)
         if options.in_ == "gymnasium":
             chosen = match(worlds.env, env_options)
             there = evaluate_in_gymnasium(policies, actors, chosen.name, chosen.kwargs, episodes, **how)

@@ -69,12 +69,12 @@ def run(options: Video) -> int:
 
 def _film_world(directory: Any, world: str, env_options: dict[str, Any], file: Path, options: Video) -> int:
     """Film an episode of a world of ours: how many steps it took."""
-    from slipstream.envs.registry import make
+    from slipstream.training.evaluate import evaluation_worlds
     from slipstream.training.film import write_film
     from slipstream.training.loading import load_policies
     from slipstream.training.world_film import make_film, refuse_impossible
 
-    worlds = make(world, 1, options.seed, **env_options)
+    worlds = evaluation_worlds(world, 1, options.seed, **env_options)
     refuse_impossible(worlds.env, file)
     policies, actors = load_policies(directory, options.checkpoint)
     progress, shown = _progress_bar()

@@ -212,6 +212,10 @@ class Env(ABC):
     """The environment of Gymnasium that is the same task, if there is one: a policy fits both."""
     gymnasium_kwargs: Mapping[str, Any] = {}
     """The arguments that make it the same."""
+    notes: tuple[str, ...] = ()
+    """What a user should know of the world as it was made; a run says it as it begins."""
+    file_options: tuple[str, ...] = ()
+    """Which options name files: a run keeps them in a form that is found from any directory."""
     playback_step: float = 0.1
     """How many seconds a step takes when it is shown, in a film or on a page."""
     tolerances: Mapping[str, float] = {}
@@ -278,6 +282,11 @@ class Env(ABC):
                 `[components, 1]`), one of the agents `[agents]`, in the order of the groups. `step` is always there.
         """
         return None
+
+    def for_evaluation(self) -> Env:
+        """The world in which policies are evaluated and ranked: this one, unless they must be judged by something that
+        training never sees, such as the prices of later years."""
+        return self
 
     def bare(self, by_group: Mapping[str, Any]) -> Any:
         """With a single group its value, else all of them by name."""

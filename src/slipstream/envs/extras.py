@@ -7,20 +7,37 @@ from contextlib import contextmanager
 
 from slipstream.names import OPTIONAL
 
+TRADING = ("pandas", "pyarrow", "skfolio", "talib")
+"""What trading needs."""
+
 
 class ExtraMissing(ValueError):
     """A package that a world needs is not installed; the message names the command that installs it."""
 
     def __init__(self, package: str):
-        super().__init__(f"Robots need {package}: pip install slipstream-rl[robots]")
+        who, extra = ("Trading needs", "trading") if package in TRADING else ("Robots need", "robots")
+        super().__init__(f"{who} {package}: pip install slipstream-rl[{extra}]")
 
 
 @contextmanager
 def robots_extra() -> Iterator[None]:
     """Say how to install what a robot's module could not import."""
+    with _explaining(OPTIONAL):
+        yield
+
+
+@contextmanager
+def trading_extra() -> Iterator[None]:
+    """Say how to install what trading could not import."""
+    with _explaining(TRADING):
+        yield
+
+
+@contextmanager
+def _explaining(packages: tuple[str, ...]) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        if error.name not in OPTIONAL:
+        if error.name not in packages:
             raise
         raise ExtraMissing(error.name) from error

@@ -42,6 +42,7 @@ NAMES = {
     "ant-run": "slipstream.envs.locomotion.ant_run:AntRun",
     "tag-gridworld": "slipstream.envs.tag.gridworld:TagGridworld",
     "tag-continuous": "slipstream.envs.tag.continuous:TagContinuous",
+    "stock-trading": "slipstream.envs.trading.stock_trading:StockTrading",
 }
 
 

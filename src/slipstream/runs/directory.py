@@ -22,7 +22,7 @@ FORMAT = 2
 
 CONFIG, METRICS, LOG, LOCK, TENSORBOARD = "config.json", "metrics.jsonl", "log.txt", "run.lock", "tensorboard"
 CHECKPOINTS, SOURCE, SOURCE_RECORD = "checkpoints", "source", "manifest.json"
-FILM, TUNED = "film.gif", "tuned.json"
+FILM, TUNED, BACKTESTS = "film.gif", "tuned.json", "backtests.json"
 
 
 class RunError(RuntimeError):
@@ -275,6 +275,11 @@ class RunDirectory:
     def tuned(self) -> Path:
         """How many processes were found to be best."""
         return self.path / TUNED
+
+    @property
+    def backtests(self) -> Path:
+        """When the test period of a market was looked at, and what came out."""
+        return self.path / BACKTESTS
 
     @property
     def checkpoints(self) -> Path:

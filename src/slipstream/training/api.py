@@ -133,6 +133,9 @@ def _train(
         try:
             keep_source(directory, config)
             directory.log(f"started: {config.env} with seed {config.seed}")
+            for note in trainer.worlds.env.notes if isinstance(trainer, FusedTrainer) else ():
+                directory.log(note)
+                display.say(note)
             return _run(trainer, directory, display, callback, world, None, 0.0)
         finally:
             directory.release()

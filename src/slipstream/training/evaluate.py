@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from slipstream.envs.registry import AnyEnv, make
+from slipstream.envs.registry import AnyEnv, make, make_env
+from slipstream.envs.worlds import Worlds
 from slipstream.training.config import TrainConfig
 from slipstream.training.play import Arena, WorldsArena, play
 from slipstream.training.policies import ByPolicy, Policies
@@ -47,6 +48,11 @@ class Evaluation:
     def of(data: Mapping[str, Any]) -> Evaluation:
         """What `to_json` came from."""
         return Evaluation(**{**data, "groups": {name: GroupScore(**score) for name, score in data["groups"].items()}})
+
+
+def evaluation_worlds(env: AnyEnv, episodes: int, seed: int, backend: str = "auto", **options: Any) -> Worlds:
+    """Worlds to judge policies in, one for each episode: those that `Env.for_evaluation` says."""
+    return make(make_env(env, **options).for_evaluation(), episodes, seed, backend)
 
 
 def evaluate(policies: Policies, actors: ByPolicy, arena: Arena, *, explore: bool = False, seed: int = 0) -> Evaluation:
@@ -125,7 +131,7 @@ class Judge:
             c = self._config
             seed = c.seed + EVALUATION_SEED
             self._arena = WorldsArena(
-                make(self._env or c.env, c.evaluate_episodes, seed, c.backend, **dict(c.env_options))
+                evaluation_worlds(self._env or c.env, c.evaluate_episodes, seed, c.backend, **dict(c.env_options))
             )
             self._start = self._arena.worlds.save()
         self._arena.worlds.restore(self._start)

@@ -166,6 +166,13 @@ PRESETS = {
     **dict.fromkeys(("inverted-pendulum", "inverted-double-pendulum"), SMALL_ROBOT),
     "mountain-car-continuous": Preset(tuned=(PPOConfig(initial_log_std=0.5, discount=0.999),), replay=SMALL_REPLAY),
     **dict.fromkeys(("acrobot", "mountain-car"), Preset(replay=SMALL_REPLAY)),
+    "stock-trading": Preset(
+        num_worlds=256,
+        rollout_length=64,
+        total_steps=1_500_000,
+        evaluate_every=5,
+        tuned=(PPOConfig(minibatches=8, initial_log_std=-1.0),),
+    ),
     "pendulum": Preset(
         rollout_length=64,
         tuned=(PPOConfig(learning_rate=1e-3, epochs=8, minibatches=8, discount=0.95, reward_scale=0.1),),

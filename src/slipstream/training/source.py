@@ -8,9 +8,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+from slipstream.envs.registry import INTERACTIVE, env_class
 from slipstream.runs.directory import RunDirectory
-from slipstream.training.config import TrainConfig
+from slipstream.training.config import PipelineConfig, TrainConfig
 
 
 def from_anywhere(config: TrainConfig) -> TrainConfig:
@@ -19,7 +21,19 @@ def from_anywhere(config: TrainConfig) -> TrainConfig:
         name: dataclasses.replace(p, network=None if p.network is None else _absolute(p.network))
         for name, p in config.policies.items()
     }
-    return dataclasses.replace(config, env=_absolute(config.env), policies=policies)
+    return dataclasses.replace(
+        config, env=_absolute(config.env), policies=policies, env_options=_with_absolute_files(config)
+    )
+
+
+def _with_absolute_files(config: TrainConfig) -> dict[str, Any]:
+    """The options of the world, with those made absolute that name files."""
+    options = dict(config.env_options)
+    texts = [name for name, value in options.items() if isinstance(value, str)]
+    if not texts or isinstance(config.driver, PipelineConfig) or config.env.startswith(INTERACTIVE):
+        return options
+    files = env_class(config.env).file_options
+    return options | {name: str(Path(options[name]).resolve()) for name in texts if name in files}
 
 
 def _absolute(name: str) -> str:

@@ -1,0 +1,1 @@
+"""Worlds of money: a portfolio of stocks at prices that were."""

@@ -1,0 +1,1 @@
+"""How policies would have traded in days that neither training nor ranking saw."""
