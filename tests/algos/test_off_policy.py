@@ -12,6 +12,7 @@ import pytest
 
 from slipstream.algos.algo import SURPRISE, Algorithm, Inputs, Transitions
 from slipstream.algos.settings import ALGORITHMS, DDPGConfig, DQNConfig, SACConfig, Settings, TD3Config
+from slipstream.nets.average import Average
 from slipstream.spaces import Box, Discrete, MultiDiscrete, Space
 
 OBSERVATION, LANES, UPDATES = Box(3), 16, 4
@@ -127,13 +128,10 @@ def test_two_processes_learn_what_one_with_all_samples_learns(algo):
     quiet = dataclasses.replace(CASES[algo][0], **({} if algo == "dqn" else dict(smoothing_noise=0.0)))
     maker, space = ALGORITHMS[algo].load_maker(), CASES[algo][1]
 
-    def average(sums):
-        return jax.tree.map(lambda s: jax.lax.pmean(s, "processes"), sums)
-
     batch = transitions(algo)
     halves = jax.tree.map(lambda a: jnp.stack([a[..., : LANES // 2], a[..., LANES // 2 :]]), batch)
     alone = maker(quiet, OBSERVATION, space)
-    together = maker(quiet, OBSERVATION, space, average=average)
+    together = maker(quiet, OBSERVATION, space, average=Average(("processes",), 2))
     state = alone.init(key=jax.random.key(0))
     one, _ = alone.update(state, batch, elapsed=0.0, key=jax.random.key(1))
     two, _ = jax.vmap(lambda b: together.update(state, b, elapsed=0.0, key=jax.random.key(1)), axis_name="processes")(
@@ -144,6 +142,17 @@ def test_two_processes_learn_what_one_with_all_samples_learns(algo):
         for a, b in zip(mine, theirs):
             np.testing.assert_array_equal(b[0], b[1])
             np.testing.assert_allclose(a, b[0], rtol=2e-3, atol=2e-4)
+
+
+@pytest.mark.parametrize("algo", ["sac", "td3"])
+def test_what_is_learned_in_pieces_is_what_is_learned_at_once(algo, monkeypatch):
+    """But for the rounding of sums: of losses, gradients and surprises."""
+    batch = transitions(algo, lanes=32)
+    at_once = learned(made(algo), batch)
+    monkeypatch.setattr("slipstream.algos.pieces.PIECE", 8)
+    in_pieces = learned(made(algo), batch)
+    for a, b in zip(jax.tree.leaves(at_once), jax.tree.leaves(in_pieces), strict=True):
+        np.testing.assert_allclose(a, b, rtol=2e-3, atol=2e-4)
 
 
 def test_a_choice_that_is_not_allowed_is_never_made():

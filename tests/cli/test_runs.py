@@ -27,8 +27,8 @@ def strictly(text: str):
 def test_what_was_asked_for_is_in_the_configuration(run):
     config = RunDirectory.open(run).config()
     assert (config["env"], config["seed"]) == ("cartpole", 5)
-    driver = {"kind": "fused", "num_worlds": 4, "rollout_length": 4, "stagger": False, "tune": False}
-    assert config["driver"] == driver
+    driver = config["driver"]
+    assert (driver["kind"], driver["num_worlds"], driver["rollout_length"]) == ("fused", 4, 4)
     settings = config["policies"]["cart"]["settings"]
     assert settings["hidden"] == [8] and settings["epochs"] == 1
     assert settings["discount"] == 0.98, "what was not asked for is the preset's"

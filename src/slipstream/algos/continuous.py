@@ -25,6 +25,7 @@ from slipstream.algos.off_policy import (
     summary,
     with_seen,
 )
+from slipstream.algos.pieces import in_pieces
 from slipstream.algos.settings import ContinuousConfig
 from slipstream.nets import noise
 from slipstream.nets.agent import NetworkMaker
@@ -71,9 +72,9 @@ class Kind:
     next_action: Callable[[Learner, jax.Array, jax.Array], tuple[jax.Array, jax.Array]]
     """`(learner, next observation, normal)` to what is valued, and what is added to its value, `[lanes]`."""
     policy_loss: Callable[..., tuple[jax.Array, dict[str, jax.Array]]]
-    """`(policy, learner, observation, normal, value of an action)` to the loss and metrics."""
+    """`(policy, learner, observation, normal, value of an action)` to the loss and metrics, each by lane."""
     temperature_step: Callable[..., Trained] | None = None
-    """`(log temperature, metrics of the policy's step)`"""
+    """`(log temperature, means of the metrics of the policy's step)`"""
 
 
 def make_continuous(
@@ -220,47 +221,55 @@ def _of_policy(learner: Learner) -> tuple[Any, ...]:
 def _critic_step(
     config: ContinuousConfig, kind: Kind, head: Head, average: Average, learner: Learner, one: Transitions, normal: Any
 ) -> tuple[Learner, dict[str, jax.Array]]:
-    action, bonus = kind.next_action(learner, one.next_observation, normal[0])
-    following = head.distribution(values(learner.slow_critics, one.next_observation, action))
-    target = head.target(combined(head, following, config.combine), one.reward + one.discount * bonus, one.discount)
-    target, weight = jax.lax.stop_gradient(target), one.weight
-    assert weight is not None
+    lanes = one.reward.shape[-1]
 
-    def loss(critics: Any) -> tuple[jax.Array, jax.Array]:
-        out = values(critics, one.observation, one.action)
-        return (head.error(out, target) * weight).mean(axis=-1).sum(), out
+    def of_lanes(inputs: tuple[Transitions, jax.Array]) -> tuple[tuple[Any, ...], jax.Array]:
+        some, normal = inputs
+        action, bonus = kind.next_action(learner, some.next_observation, normal)
+        following = head.distribution(values(learner.slow_critics, some.next_observation, action))
+        reward = some.reward + some.discount * bonus
+        target = jax.lax.stop_gradient(head.target(combined(head, following, config.combine), reward, some.discount))
 
-    (error, out), gradient = jax.value_and_grad(loss, has_aux=True)(learner.critics.value)
+        def loss(critics: Any) -> tuple[jax.Array, jax.Array]:
+            out = values(critics, some.observation, some.action)
+            return (head.error(out, target) * some.weight).sum() / lanes, out
+
+        (error, out), gradient = jax.value_and_grad(loss, has_aux=True)(learner.critics.value)
+        mean = head.mean(head.distribution(out)).mean(axis=0)
+        return (error, gradient, mean.sum() / lanes), jnp.abs(mean - head.mean(target))
+
+    (error, gradient, value), surprise = in_pieces(of_lanes, (one, normal[0]))
     critics, taken = learner.critics.step(gradient, config.learning_rate, average)
     learner = eqx.tree_at(
         lambda s: (s.critics, s.slow_critics),
         learner,
         (critics, optax.incremental_update(critics.value, learner.slow_critics, config.target_rate)),
     )
-    mean = head.mean(head.distribution(out)).mean(axis=0)
-    return learner, {
-        "critic_loss": error,
-        "value": mean.mean(),
-        "steps_skipped": 1.0 - taken,
-        SURPRISE: jnp.abs(mean - head.mean(target)),
-    }
+    return learner, {"critic_loss": error, "value": value, "steps_skipped": 1.0 - taken, SURPRISE: surprise}
 
 
 def _policy_step(
     config: ContinuousConfig, kind: Kind, head: Head, average: Average, learner: Learner, one: Transitions, normal: Any
 ) -> tuple[Learner, dict[str, jax.Array]]:
     """A step of the policy, when it is its turn."""
-    x = one.observation
+    lanes = one.reward.shape[-1]
 
-    def value_of(action: jax.Array) -> jax.Array:
-        distributions = head.distribution(values(learner.critics.value, x, action))
-        return head.mean(combined(head, distributions, config.combine))
+    def of_lanes(policy: Any, inputs: tuple[jax.Array, jax.Array]) -> tuple[tuple[Any, ...], tuple[()]]:
+        x, normal = inputs
+
+        def value_of(action: jax.Array) -> jax.Array:
+            distributions = head.distribution(values(learner.critics.value, x, action))
+            return head.mean(combined(head, distributions, config.combine))
+
+        def loss(policy: Any) -> tuple[jax.Array, dict[str, jax.Array]]:
+            by_lane = kind.policy_loss(policy, learner, x, normal, value_of)
+            return jax.tree.map(lambda v: v.sum() / lanes, by_lane)
+
+        return jax.value_and_grad(loss, has_aux=True)(policy), ()
 
     def turn(state: tuple[Any, ...]) -> tuple[tuple[Any, ...], dict[str, jax.Array]]:
         policy, slow, temperature = state
-        loss, gradient = jax.value_and_grad(kind.policy_loss, has_aux=True)(
-            policy.value, learner, x, normal[1], value_of
-        )
+        (loss, gradient), _ = in_pieces(partial(of_lanes, policy.value), (one.observation, normal[1]))
         policy, _ = policy.step(gradient, config.learning_rate, average)
         if slow is not None:
             slow = optax.incremental_update(policy.value, slow, config.target_rate)

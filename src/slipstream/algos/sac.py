@@ -34,7 +34,7 @@ def make_sac(
         policy: Any, learner: Learner, x: jax.Array, normal: jax.Array, value_of: Any
     ) -> tuple[jax.Array, dict[str, jax.Array]]:
         chosen, log_prob = squashed.sample(policy(x), normal)
-        return (temperature(learner) * log_prob - value_of(chosen)).mean(), {"entropy": -log_prob.mean()}
+        return temperature(learner) * log_prob - value_of(chosen), {"entropy": -log_prob}
 
     def temperature_step(log_temperature: Trained, metrics: dict[str, jax.Array]) -> Trained:
         # Too much entropy lowers the temperature, too little raises it.

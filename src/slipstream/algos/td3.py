@@ -29,7 +29,7 @@ def make_td3(
     def policy_loss(
         policy: Any, learner: Learner, x: jax.Array, normal: jax.Array, value_of: Any
     ) -> tuple[jax.Array, dict[str, jax.Array]]:
-        return -value_of(jnp.tanh(policy(x))).mean(), {}
+        return -value_of(jnp.tanh(policy(x))), {}
 
     kind = Kind(
         outputs_per_component=1,
