@@ -33,10 +33,12 @@ def test_sound_worlds_pass(env):
 
 
 ROBOTS = [name for name, place in NAMES.items() if "locomotion" in place]
+LARGE = [name for name in ROBOTS if name.startswith("humanoid") and name != "humanoid-run"]
+"""In plain Python a humanoid takes minutes; one of them is always checked."""
 PARITY = "compiled and scalar agree"
 
 
-@pytest.mark.parametrize("name", ROBOTS)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] if n in LARGE else []) for n in ROBOTS])
 def test_robots_pass(name):
     subject = Subject(partial(make_env, name), num_worlds=2, num_steps=3, seed=0, backend="llvm")
     assert [p for n, test in PROPERTIES.items() for p in _run(n, test, subject).problems] == []

@@ -13,9 +13,13 @@ from slipstream.envs.registry import NAMES
 every_backend = pytest.mark.parametrize("backend", ["llvm", "scalar"])
 
 
+MANY = 9
+"""Worlds of every kind, the same number in all tests: their kernels are compiled once."""
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_thousand_steps_with_resets_record_the_kernel_once(name):
-    worlds = make(name, num_worlds=32)
+    worlds = make(name, num_worlds=MANY)
     for i in range(1000):
         worlds.step_into(store := worlds.new_store(1), 0, actions(worlds, i))
     del store
@@ -23,7 +27,7 @@ def test_a_thousand_steps_with_resets_record_the_kernel_once(name):
     worlds.set_state(**worlds.get_state())
     worlds.step_into(worlds.new_store(1), 0, actions(worlds, 3))
     assert worlds.engine.recordings == 1
-    assert worlds.episode_statistics.episodes >= 32
+    assert worlds.episode_statistics.episodes >= MANY
 
 
 def actions(worlds, seed):
@@ -42,7 +46,7 @@ def actions(worlds, seed):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_state_goes_out_and_in_bit_for_bit(name):
-    worlds, other = make(name, num_worlds=7, seed=1), make(name, num_worlds=7, seed=2)
+    worlds, other = make(name, num_worlds=MANY, seed=1), make(name, num_worlds=MANY, seed=2)
     for i in range(5):
         worlds.step(actions(worlds, i))
     state = worlds.get_state()
@@ -54,12 +58,12 @@ def test_state_goes_out_and_in_bit_for_bit(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_restored_worlds_go_on_bit_for_bit(name):
-    worlds = make(name, num_worlds=9, seed=3)
+    worlds = make(name, num_worlds=MANY, seed=3)
     for i in range(4):
         worlds.step(actions(worlds, i))
     saved = {key: value.copy() for key, value in worlds.save().items()}
     onward = [worlds.step(worlds.sample_actions()) for _ in range(30)]
-    other = make(name, num_worlds=9, seed=3)
+    other = make(name, num_worlds=MANY, seed=3)
     other.restore(saved)
     again = [other.step(other.sample_actions()) for _ in range(30)]
     for a, b in zip(onward, again):
