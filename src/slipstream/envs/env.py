@@ -126,6 +126,24 @@ class Group:
         world = dr.arange(unsigned, len(of_agents) // self.size)
         return dr.gather(type(of_agents), of_agents, world * self.size + number)
 
+    def shown_to(self, seeker: Group, of_agents: Any, number: Any) -> Any:
+        """For each agent of `seeker`, the value of an agent of this group in the same world.
+
+        Args:
+            seeker: who gets to know it.
+            of_agents: a quantity of this group.
+            number: which agent, the same for all seekers or one for each.
+        """
+        if _is_number(of_agents):
+            return of_agents
+        if not dr.is_jit_v(of_agents):
+            return of_agents[number] if _is_number(number) else type(of_agents)([of_agents[n] for n in number])
+        if len(of_agents) == 1:
+            return of_agents
+        unsigned = dr.uint32_array_t(type(of_agents))
+        lane = dr.arange(unsigned, len(of_agents) // self.size * seeker.size)
+        return dr.gather(type(of_agents), of_agents, lane // seeker.size * self.size + number)
+
     def count(self, which: Any) -> Any:
         """How many agents of each world the flag is set for, as an integer."""
         return self.sum(dr.select(which, 1, 0) if _is_number(which) else dr.int32_array_t(type(which))(which))

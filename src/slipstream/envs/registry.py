@@ -42,6 +42,8 @@ NAMES = {
     "ant-run": "slipstream.envs.locomotion.ant_run:AntRun",
     "tag-gridworld": "slipstream.envs.tag.gridworld:TagGridworld",
     "tag-continuous": "slipstream.envs.tag.continuous:TagContinuous",
+    "simple-tag": "slipstream.envs.particles.simple_tag:SimpleTag",
+    "simple-spread": "slipstream.envs.particles.simple_spread:SimpleSpread",
     "stock-trading": "slipstream.envs.trading.stock_trading:StockTrading",
 }
 
