@@ -225,6 +225,8 @@ def _critic_step(
 
     def of_lanes(inputs: tuple[Transitions, jax.Array]) -> tuple[tuple[Any, ...], jax.Array]:
         some, normal = inputs
+        weight = some.weight
+        assert weight is not None
         action, bonus = kind.next_action(learner, some.next_observation, normal)
         following = head.distribution(values(learner.slow_critics, some.next_observation, action))
         reward = some.reward + some.discount * bonus
@@ -232,7 +234,7 @@ def _critic_step(
 
         def loss(critics: Any) -> tuple[jax.Array, jax.Array]:
             out = values(critics, some.observation, some.action)
-            return (head.error(out, target) * some.weight).sum() / lanes, out
+            return (head.error(out, target) * weight).sum() / lanes, out
 
         (error, out), gradient = jax.value_and_grad(loss, has_aux=True)(learner.critics.value)
         mean = head.mean(head.distribution(out)).mean(axis=0)

@@ -146,6 +146,15 @@ PRESETS = {
         total_steps=1_000_000,
         tuned=(PPOConfig(learning_rate=1e-3, epochs=2, minibatches=8, entropy_cost=0.003),),
     ),
+    **dict.fromkeys(
+        ("simple-tag", "simple-spread"),
+        Preset(
+            num_worlds=256,
+            rollout_length=25,
+            total_steps=2_000_000,
+            tuned=(PPOConfig(learning_rate=1e-3, minibatches=8, discount=0.95, entropy_cost=0.01),),
+        ),
+    ),
     "cartpole": Preset(
         num_worlds=128,
         rollout_length=32,
