@@ -27,6 +27,7 @@ from rich.table import Table
 from reference_tag import Continuous, ContinuousRules, Gridworld, GridworldRules
 from slipstream.arrays import set_threads
 from slipstream.envs import make
+from slipstream.target import choose_target
 
 AGENTS = (5, 20, 100, 500, 1000, 2000)
 WORLDS = (16, 64, 256, 1024, 4096)
@@ -179,8 +180,9 @@ def main(options: Options) -> None:
         agents, worlds = (AGENTS[::3], WORLDS[::2]) if options.quick else (AGENTS, WORLDS)
         points = scaling(agents, worlds, budget / 3, progress)
     show(rows, threads, console)
+    console.print(f"Gathers by {choose_target().gather}, chosen by {choose_target().chosen_by}.")
     options.output.mkdir(parents=True, exist_ok=True)
-    machine = {"processor": platform.processor() or platform.machine(), "cores": cores}
+    machine = {"processor": platform.processor() or platform.machine(), "cores": cores, **asdict(choose_target())}
     result = {"machine": machine, "quick": options.quick, "headline": rows, "scaling": points}
     (options.output / "tag.json").write_text(json.dumps(result, indent=1) + "\n")
     plot(points, options.output / "tag_scaling")

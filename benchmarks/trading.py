@@ -15,7 +15,7 @@ import platform
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from reference_trading import Known, Rules, Trading
 from slipstream.arrays import set_threads
 from slipstream.envs import make
 from slipstream.envs.trading.stock_trading import StockTrading
+from slipstream.target import choose_target
 
 NUMPY_MARKETS = (64, 256, 1024, 4096)
 GOAL = 1e6
@@ -126,7 +127,7 @@ def main(options: Options) -> int:
                 {"threads": threads, "markets": markets, "rate": markets / seconds_per_step(run, options.budget)}
             )
     reached = any(row["markets"] >= 1000 and row["rate"] >= GOAL for row in rows)
-    machine = {"processor": platform.processor() or platform.machine(), "cores": cores}
+    machine = {"processor": platform.processor() or platform.machine(), "cores": cores, **asdict(choose_target())}
     result = {"machine": machine, "differences": apart, "numpy": peer, "slipstream": rows, "goal_reached": reached}
     if options.output is not None:
         options.output.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,7 @@
 """Which Dr.Jit backend runs the worlds, and how its arrays meet JAX and NumPy.
 
-This is the only module that knows about LLVM (which one is used: `llvm.py`), CUDA, thread pools and DLPack.
+This is the only module that knows about LLVM (which one is used: `llvm.py`, for what it compiles: `target.py`), CUDA,
+thread pools and DLPack.
 Everything else asks for `array_types(backend)` and writes code that is the same on all of them:
 
 * ``llvm``: one SIMD kernel over all cores (the default without an NVIDIA GPU),
@@ -23,7 +24,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
-from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
 
@@ -31,7 +31,9 @@ import drjit as dr
 import jax
 import numpy as np
 
+from slipstream.caches import cache_folder
 from slipstream.llvm import INSTALL_LLVM, LLVMLibrary, llvm_for_drjit
+from slipstream.target import choose_target, core_functions
 
 BackendName = Literal["llvm", "cuda", "scalar"]
 BACKEND_CHOICES = ("auto", "llvm", "cuda", "scalar")
@@ -55,7 +57,7 @@ def gpus() -> list[str]:
 
 @cache
 def _start_llvm() -> LLVMLibrary:
-    """Start Dr.Jit's LLVM and give kernels an aligned stack."""
+    """Start Dr.Jit's LLVM, and choose what kernels are compiled for."""
     library, problem, _ = llvm_for_drjit()
     if library is None:
         raise BackendError(problem)
@@ -68,7 +70,10 @@ def _start_llvm() -> LLVMLibrary:
             f"Dr.Jit {metadata.version('drjit')} cannot use the LLVM at {library.path}; "
             f"install another with: {INSTALL_LLVM} (or set DRJIT_LIBLLVM_PATH to one)."
         ) from error
-    _align_stack()
+    try:
+        choose_target()
+    except ValueError as error:
+        raise BackendError(str(error)) from error
     return library
 
 
@@ -110,57 +115,6 @@ def jax_devices() -> list[Any]:
         asked = [f"{n}={os.environ[n]}" for n in ("JAX_PLATFORMS", "JAX_PLATFORM_NAME") if os.environ.get(n)]
         way_out = f"unset {' '.join(asked)}, or set JAX_PLATFORMS=cpu" if asked else "set JAX_PLATFORMS=cpu"
         raise BackendError(f"JAX cannot start: {why.rstrip('.')}; {way_out}.") from error
-
-
-REALIGN = b'" "stackrealign"="true'
-"""Closes the target-features attribute of a kernel's LLVM function and opens another beside it.
-
-Without it LLVM spills AVX-512 registers to a stack that is only 16-byte aligned; every such spill then
-crosses a cache line. The physics kernels of the humanoid and the ant run 1.3 and 1.2 times faster with it.
-"""
-
-_SET_TARGET = "_Z19jit_llvm_set_targetPKcS0_j"
-_TARGET_CPU = "_Z19jit_llvm_target_cpuv"
-_TARGET_FEATURES = "_Z24jit_llvm_target_featuresv"
-_VECTOR_WIDTH = "_Z21jit_llvm_vector_widthv"
-
-
-@cache
-def _core_functions(*names: str) -> list[Any] | None:
-    """Functions of Dr.Jit's C++ core that its Python side does not expose; None if this Dr.Jit lacks one."""
-    try:
-        core = ctypes.CDLL(str(next(Path(dr.__file__).parent.glob("libdrjit-core.*"))))
-        return [core[name] for name in names]
-    except (OSError, AttributeError, StopIteration):
-        return None
-
-
-def _align_stack() -> bool:
-    """Ask for aligned stacks through Dr.Jit's own target setter; a Dr.Jit without it runs as it is.
-
-    Returns:
-        Whether kernels compiled from now on realign their stack.
-    """
-    found = _core_functions(_SET_TARGET, _TARGET_CPU, _TARGET_FEATURES, _VECTOR_WIDTH)
-    if found is None:
-        return False
-    set_target, cpu, features, width = found
-    cpu.restype = features.restype = ctypes.c_char_p
-    width.restype = ctypes.c_uint32
-    set_target.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_uint32]
-    set_target.restype = None
-    current = features()
-    if not current or b"+avx512f" not in current:
-        return False
-    if REALIGN not in current:
-        set_target(cpu(), current + REALIGN, width())
-    return True
-
-
-def vector_width() -> int:
-    """Lanes per instruction of the llvm backend: 16 with AVX-512."""
-    found = _core_functions(_VECTOR_WIDTH)
-    return int(found[0]()) if found else 0
 
 
 def resolve_backend(name: str = "auto") -> BackendName:
@@ -230,7 +184,7 @@ def shared_zeros(array_type: type, size: int) -> Any:
     argument list of a frozen function while it is being recorded. A Store is shared on purpose, so we tell Dr.Jit
     the way its own control flow does (`jit_var_stash_ref`): the array counts as having one owner for good.
     """
-    functions = _core_functions(_STASH_REF)
+    functions = core_functions(_STASH_REF)
     if functions is None:
         raise BackendError(
             f"Dr.Jit {metadata.version('drjit')} cannot write shared arrays in place; "
@@ -254,7 +208,7 @@ def noting_foreign_arrays(note: Callable[[], None]) -> Iterator[None]:
     Dr.Jit tells of it in its log only, so everything it does within this context takes longer. With a Dr.Jit that
     cannot be listened to, `note` is never called.
     """
-    functions = _core_functions(_SET_LOG_CALLBACK)
+    functions = core_functions(_SET_LOG_CALLBACK)
     if functions is None:
         yield
         return
@@ -287,8 +241,7 @@ def keep_compiled_programs() -> None:
     """Let JAX keep what it compiles on disk (Dr.Jit does so by itself): a second run starts in a moment."""
     jax_devices()
     if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
-        home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-        jax.config.update("jax_compilation_cache_dir", os.path.join(home, "slipstream", "jax"))
+        jax.config.update("jax_compilation_cache_dir", str(cache_folder() / "jax"))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
 

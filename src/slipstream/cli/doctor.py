@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json as json_module
 import os
 import platform
@@ -37,7 +38,7 @@ def examine() -> dict[str, Any]:
     """Everything that decides how fast worlds and networks run here. What does not work is a finding, not an error."""
     import drjit as dr
 
-    from slipstream import __version__, arrays, llvm
+    from slipstream import __version__, arrays, llvm, target
 
     backends = {name: _outcome(lambda name=name: arrays.resolve_backend(name)) for name in ("llvm", "cuda", "scalar")}
     jax = _outcome(arrays.jax_devices)
@@ -54,7 +55,8 @@ def examine() -> dict[str, Any]:
         if search.library and compiles
         else None,
         "llvm_passed_over": list(search.passed_over),
-        "vector_width": arrays.vector_width() if compiles else None,
+        "vector_width": target.vector_width() if compiles else None,
+        "target": dataclasses.asdict(target.choose_target()) if compiles else None,
         "threads": dr.thread_count() if compiles else os.cpu_count(),
         "jax": jax,
         "jax_devices": [str(device) for device in arrays.jax_devices()] if jax == OK else [],
@@ -96,11 +98,18 @@ def _show(findings: dict[str, Any]) -> None:
         table.add_row("not used", f"[dim]{escape(passed_over)}[/dim]")
     if findings["vector_width"]:
         table.add_row("lanes per instruction", str(findings["vector_width"]))
+        table.add_row("gathers", _gathers(findings["target"]))
     table.add_row("threads", str(findings["threads"]))
     table.add_row("JAX devices", ", ".join(findings["jax_devices"]) or _bad(findings["jax"]))
     for name, version in findings["packages"].items():
         table.add_row(name, version or "[dim]not installed[/dim]")
     Console().print(table)
+
+
+def _gathers(target: dict[str, Any]) -> str:
+    """How a vector is loaded from many places, and why so."""
+    took = ", ".join(f"{name} {nanoseconds:.1f} ns" for name, nanoseconds in target["nanoseconds"].items())
+    return f"{target['gather']} ({target['chosen_by']}{f': {took} a vector' if took else ''})"
 
 
 def _bad(reason: str) -> str:

@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from slipstream.caches import cache_folder
 from slipstream.runs.directory import TUNED, RunDirectory, RunError, write_atomically
 
 WORTHWHILE = 1.05
@@ -245,5 +246,4 @@ def _write(file: Path, content: dict[str, Any]) -> None:
 
 
 def _machine_file() -> Path:
-    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return Path(home) / "slipstream" / TUNED
+    return cache_folder() / TUNED
