@@ -52,8 +52,9 @@ class Normalizer(eqx.Module):
             average: over the shares that learn together.
         """
         weight = weight[:, None, :]
-        # What counts first in the first batch becomes the usual value.
-        counts = weight.reshape(-1) > 0
+        # What counts first in the first batch becomes the usual value. Where all of it counts, XLA would search through
+        # that constant while it compiles, which takes it seconds.
+        counts = jax.lax.optimization_barrier(weight.reshape(-1) > 0)
         first = jnp.argmax(counts)
         first_seen = average.first(x[first // x.shape[-1], :, first % x.shape[-1]], counts.any())
         usual = jnp.where(self.count > 0, self.usual, first_seen)
