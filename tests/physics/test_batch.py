@@ -71,7 +71,7 @@ def test_equal_worlds_stay_equal_whatever_their_number(hopper):
     assert (results[0] == results[1]).all() and (results[0] == results[2]).all()
 
 
-@pytest.mark.parametrize("name", ["hopper", "humanoid"])
+@pytest.mark.parametrize("name", ["hopper", pytest.param("humanoid", marks=pytest.mark.slow)])
 def test_plain_floats_give_the_same_step(name):
     """The scalar backend: no compiler, no arrays."""
     m = robot(name)

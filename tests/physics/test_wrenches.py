@@ -48,7 +48,9 @@ def our_wrenches(model: physics.Model, states, double: bool, parameters=None) ->
     return rows([value for wrench in wrenches for value in wrench], len(states.qpos))
 
 
-@pytest.mark.parametrize("name", ["humanoid", "humanoidstandup", "ant", "walker2d", MUJOCO_HUMANOID])
+@pytest.mark.parametrize(
+    "name", ["humanoid", pytest.param("humanoidstandup", marks=pytest.mark.slow), "ant", "walker2d", MUJOCO_HUMANOID]
+)
 def test_robots(name):
     m = robot(name)
     states = visited_states(m, 200, seed=5, every=20)
@@ -105,7 +107,8 @@ def test_level_terrain_pushes_like_a_floor():
 
 
 @pytest.mark.parametrize(
-    ("name", "integrator"), [("humanoid", RK4), ("ant", RK4), ("ant", None), ("half_cheetah", None)]
+    ("name", "integrator"),
+    [pytest.param("humanoid", RK4, marks=pytest.mark.slow), ("ant", RK4), ("ant", None), ("half_cheetah", None)],
 )
 @pytest.mark.parametrize("substeps", [1, 3])
 def test_a_step_measures_what_its_last_evaluation_saw(name, integrator, substeps):

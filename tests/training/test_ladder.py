@@ -109,7 +109,7 @@ def test_termination_does_not_bootstrap(algo):
     assert values(trainer, [[0.25 * t] for t in range(4)]) == pytest.approx(expected, abs=0.15)
 
 
-@pytest.mark.parametrize("memory", ["none", "gru", "lstm"])
+@pytest.mark.parametrize("memory", ["none", "gru", pytest.param("lstm", marks=pytest.mark.slow)])
 def test_only_a_policy_with_a_memory_remembers_a_hint(algo, memory):
     """`Recall` pays 1 for what was shown two steps ago, and a guess is right half of the time."""
     settings = dict(memory=memory, memory_size=16, entropy_cost=0.01)

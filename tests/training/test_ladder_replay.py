@@ -16,6 +16,7 @@ from slipstream.training.config import FusedConfig, PolicyConfig, TrainConfig
 from slipstream.training.fused import FusedTrainer
 
 WORLDS = Path(__file__).with_name("ladder_worlds.py")
+SLOW = pytest.mark.slow
 DISCOUNT = 0.8
 COMMON = dict(
     discount=DISCOUNT,
@@ -73,9 +74,11 @@ ROUND = [DISCOUNT ** (3 - phase) / (1 - DISCOUNT**4) for phase in range(4)]
 
 VARIANTS = [
     pytest.param({}, id="plain"),
-    pytest.param(dict(double=False, n_step=1), id="single one-step", marks=pytest.mark.slow),
-    pytest.param(dict(dueling=True, atoms=41, value_range=(-1.0, 6.0), layer_norm=True), id="dueling distribution"),
-    pytest.param(dict(priority=0.6), id="priorities", marks=pytest.mark.slow),
+    pytest.param(dict(double=False, n_step=1), id="single one-step", marks=SLOW),
+    pytest.param(
+        dict(dueling=True, atoms=41, value_range=(-1.0, 6.0), layer_norm=True), id="dueling distribution", marks=SLOW
+    ),
+    pytest.param(dict(priority=0.6), id="priorities", marks=SLOW),
 ]
 
 
@@ -107,7 +110,7 @@ def test_what_is_not_allowed_is_never_done():
     assert best_actions(trainer, [[1.0]], second).item() == 0
 
 
-@pytest.mark.parametrize("algo", ["sac", "td3", "ddpg"])
+@pytest.mark.parametrize("algo", ["sac", "td3", pytest.param("ddpg", marks=SLOW)])
 def test_a_continuous_action_finds_its_target(algo):
     trainer = learn("Target", algo)
     assert best_actions(trainer, [[1.0], [-1.0]])[0] == pytest.approx([0.5, -0.5], abs=0.15)
@@ -121,7 +124,7 @@ CRITICS = {
 }
 
 
-@pytest.mark.parametrize("which", CRITICS)
+@pytest.mark.parametrize("which", ["sac", "td3", *(pytest.param(n, marks=SLOW) for n in list(CRITICS)[1::2])])
 def test_truncation_bootstraps_and_termination_does_not(which):
     algo, changes = which.partition(",")[0], CRITICS[which]
     assert values(learn("SteeredRound", algo, **changes), PHASES) == pytest.approx(ROUND, abs=0.2)
