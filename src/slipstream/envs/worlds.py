@@ -83,7 +83,9 @@ class Worlds:
         self.env, self.num_worlds, self.seed, self.first_world = env, num_worlds, _whole_seed(seed), first_world
         self.types = array_types(backend)
         self.backend = self.types.backend
-        engine = CompiledWorlds if self.types.compiled else ScalarWorlds
+        if env.engine is not None and not self.types.compiled:
+            raise ValueError(f"{type(env).__name__} is run by another library: it has no form in plain Python.")
+        engine = env.engine or (CompiledWorlds if self.types.compiled else ScalarWorlds)
         self.engine: Engine = engine(env, self.types, num_worlds, self.seed & 0xFFFFFFFF, first_world)
         self.stagger = stagger
         self._begin_history()

@@ -1,6 +1,6 @@
 """Train PPO of Stable-Baselines3 on thousands of our worlds at once.
 
-Needs `pip install stable-baselines3` beside Slipstream. Run it as `python examples/stable_baselines3.py`.
+Needs `pip install stable-baselines3` beside Slipstream. Run it as `python examples/with_stable_baselines3.py`.
 """
 
 import argparse
