@@ -10,7 +10,10 @@ import pytest
 ROOT = Path(__file__).parents[1]
 LINTER = Path(sys.executable).with_name("lint-imports")
 
-HEAVY = ("PIL", "gymnasium", "imageio", "matplotlib", "mujoco", "ray", "tensorboard", "tensorflow", "torch", "viser")
+HEAVY = (
+    *("PIL", "gymnasium", "imageio", "matplotlib", "mlflow", "mujoco", "onnx", "pettingzoo", "ray", "tensorboard"),
+    *("tensorflow", "torch", "viser", "wandb"),
+)
 ROBOTS = ("slipstream.physics", "slipstream.envs.locomotion.")
 """Modules that are imported for the sake of MuJoCo, and only when a robot is asked for."""
 ADAPTERS = ("slipstream.gymnasium", "slipstream.envs.adapters.")
