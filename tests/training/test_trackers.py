@@ -136,7 +136,8 @@ def test_weights_and_biases_itself_writes_an_offline_run(monkeypatch, tmp_path):
 @pytest.mark.slow
 def test_mlflow_itself_writes_a_local_run(monkeypatch, tmp_path):
     tracking = pytest.importorskip("mlflow.tracking")
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'mlflow.db'}")
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", (tmp_path / "mlruns").as_uri())
     slipstream.train("cartpole", run=tmp_path / "run", log=("mlflow",), **OPTIONS)
     client = tracking.MlflowClient()
     experiment = client.get_experiment_by_name("slipstream")

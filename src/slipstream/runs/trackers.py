@@ -78,7 +78,7 @@ class Tracker:
     def give_up(self, error: BaseException) -> None:
         """No more of this."""
         self._service = None
-        text = " ".join(str(error).split()) or type(error).__name__
+        text = " ".join(str(error).split()).rstrip(".") or type(error).__name__
         self._warn(f"{self._name} takes no more metrics: {text}. The run goes on; metrics.jsonl has them all")
 
 
