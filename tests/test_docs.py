@@ -123,3 +123,22 @@ def test_an_example_runs(example, tmp_path):
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env={**os.environ})
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()
+
+
+def test_the_citation_is_of_this_version():
+    import yaml
+
+    import slipstream
+
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert citation["cff-version"] == "1.2.0" and citation["version"] == slipstream.__version__
+    assert citation["title"] and citation["authors"] and citation["license"] == "Apache-2.0"
+
+
+@pytest.mark.parametrize("name", ["CONTRIBUTING.md", "SECURITY.md", "README.md", "examples/README.md"])
+def test_files_that_a_page_names_are_there(name):
+    text = (ROOT / name).read_text()
+    links = [link.partition("#")[0] for link in re.findall(r"\]\(([^)]+)\)", text) if "://" not in link]
+    paths = re.findall(r"`((?:benchmarks|docs|tests|examples|scripts)/[\w./]+\.(?:py|md|sh))`", text)
+    missing = [path for path in [*links, *paths] if path and not (ROOT / name).parent.joinpath(path).exists()]
+    assert [path for path in missing if not (ROOT / path).exists()] == []
