@@ -14,9 +14,14 @@ LINES = [line for line in (ROOT / "requirements.lock").read_text().splitlines() 
 LOCKED = {canonicalize_name(Requirement(line).name): Requirement(line) for line in LINES}
 
 
+NOT_INSTALLED = ("cuda", "wandb", "mlflow")
+"""Extras that `make` leaves out."""
+
+
 def declared() -> list[Requirement]:
-    """All direct dependencies, but for CUDA."""
-    extras = [text for name, texts in PROJECT["optional-dependencies"].items() if name != "cuda" for text in texts]
+    """All direct dependencies that `make` installs."""
+    wanted = {n: texts for n, texts in PROJECT["optional-dependencies"].items() if n not in NOT_INSTALLED}
+    extras = [text for texts in wanted.values() for text in texts]
     found = [Requirement(text) for text in [*PROJECT["dependencies"], *extras]]
     return [r for r in found if r.name != PROJECT["name"]]
 

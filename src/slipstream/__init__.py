@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from slipstream.spaces import Box, Discrete, MultiDiscrete
     from slipstream.training.api import train
     from slipstream.training.config import PolicyConfig, TrainConfig
+    from slipstream.training.export.api import export
     from slipstream.training.loading import Policy, load
     from slipstream.training.loop import Result
 
@@ -31,6 +32,7 @@ _HOMES = {
     "Result": "slipstream.training.loop",
     "TrainConfig": "slipstream.training.config",
     "Worlds": "slipstream.envs.worlds",
+    "export": "slipstream.training.export.api",
     "load": "slipstream.training.loading",
     "make": "slipstream.envs.registry",
     "metrics": "slipstream.runs.metrics",
@@ -49,6 +51,7 @@ __all__ = [
     "TrainConfig",
     "Worlds",
     "__version__",
+    "export",
     "load",
     "make",
     "metrics",

@@ -55,6 +55,10 @@ GYM = "gym:"
 """Begins the name of an environment that is registered with Gymnasium."""
 
 
+OTHERS = ("gymnax:", "brax:", "pettingzoo:")
+"""Begin the names of worlds that other libraries have made, and that run in the fused loop."""
+
+
 def is_gymnasium(env: Any) -> bool:
     """Whether an environment is one of Gymnasium's, and not a world of ours: `gym:ID`, `module:Class` or
     `path/to/file.py:Class` (or a class) where the class is a `gymnasium.Env`, or a function that makes one."""
@@ -62,6 +66,8 @@ def is_gymnasium(env: Any) -> bool:
         return _is_maker(env)
     if env.startswith(GYM):
         return True
+    if env.startswith(OTHERS):
+        return False
     where, colon, attribute = env.rpartition(":")
     if where.endswith(".py"):
         return _is_maker(getattr(module_in_file(where), attribute, None))

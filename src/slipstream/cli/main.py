@@ -16,6 +16,7 @@ COMMANDS = {
     "sweep": ("sweep:Sweep", "train with combinations of settings, and say which is best"),
     "eval": ("evaluate:Eval", "how good the policies of a run are"),
     "plot": ("plot:Plot", "learning curves of one or more runs"),
+    "export": ("export:Export", "the policies of a run for elsewhere: a folder to share, ONNX, NumPy, C"),
     "video": ("video:Video", "a film of an episode, by the policies of a run"),
     "backtest": ("backtest:Backtest", "how the policies of runs trade in days that nothing before has seen"),
     "check": ("check:Check", "whether a world keeps its promises"),

@@ -86,6 +86,8 @@ class Configured:
     """Seconds between two checkpoints (30); the first one comes with the first good evaluation, if that is sooner."""
     backend: Literal["auto", "llvm", "cuda"] | None = None
     """What compiles the worlds."""
+    log: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
+    """Send the metrics to wandb or mlflow too (each says in its own documentation where to); may be repeated."""
 
 
 @dataclass(frozen=True)
@@ -128,6 +130,7 @@ RESUMED = [
     "stop_at_return",
     "checkpoint_every",
     "processes",
+    "log",
     "checkpoint",
     "saved_source",
     "quiet",
@@ -175,6 +178,8 @@ def _train(options: Train) -> Any:
         n: getattr(options, names.get(n, n)) for n in (*names, "stop_at_return", "checkpoint_every", "processes")
     }
     given = {name: value for name, value in changes.items() if value is not None}
+    if options.log:
+        given["log"] = options.log
     where = options.checkpoint or "latest"
     given["saved_source"] = options.saved_source
     return train(resume=options.resume, checkpoint=where, quiet=options.quiet, **given)
@@ -228,6 +233,7 @@ def configure(options: Configured, varied: Mapping[str, Any] | None = None) -> T
         "evaluate_every": options.evaluate_every,
         "checkpoint_every": options.checkpoint_every,
         "backend": options.backend,
+        "log": options.log or None,
     }
     given = {name: value for name, value in changes.items() if value is not None}
     for name in varied or {}:

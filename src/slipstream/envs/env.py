@@ -234,6 +234,10 @@ class Env(ABC):
     """What a user should know of the world as it was made; a run says it as it begins."""
     file_options: tuple[str, ...] = ()
     """Which options name files: a run keeps them in a form that is found from any directory."""
+    engine: Any = None
+    """What runs the worlds (a class with the interface of `Engine`); None: Dr.Jit, or plain Python."""
+    known_as: str | None = None
+    """The name of a world that another library has made, such as `brax:ant`."""
     playback_step: float = 0.1
     """How many seconds a step takes when it is shown, in a film or on a page."""
     tolerances: Mapping[str, float] = {}

@@ -35,7 +35,7 @@ def split_fields(leaves: Sequence[Leaf], state: Fields, num_worlds: int, sizes: 
         joined, start = state[leaf.field], position.get(leaf.field, 0)
         if leaf.group is None:
             end = start + 1
-            arrays.append(joined if joined.ndim == 1 else joined[start])
+            arrays.append(joined if leaf.number is None or joined.ndim == 1 else joined[start])
         else:
             end = start + sizes[leaf.group]
             arrays.append(joined.reshape(num_worlds, -1)[:, start:end].reshape(-1))

@@ -41,3 +41,15 @@ def _explaining(packages: tuple[str, ...]) -> Iterator[None]:
         if error.name not in packages:
             raise
         raise ExtraMissing(error.name) from error
+
+
+@contextmanager
+def gymnasium_extra(what: str) -> Iterator[None]:
+    """Say how to install what an adapter could not import."""
+    extras = {"gymnasium": "gymnasium", "pettingzoo": "pettingzoo"}
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name not in extras:
+            raise
+        raise ValueError(f"{what} needs {error.name}: pip install slipstream-rl[{extras[error.name]}]") from error

@@ -16,7 +16,7 @@ from slipstream.envs.env import Env
 from slipstream.envs.extras import robots_extra
 from slipstream.envs.options import check_options, options_of
 from slipstream.envs.worlds import Worlds
-from slipstream.names import UnknownEnvironment, is_gymnasium, module_in_file, nearest_names
+from slipstream.names import OTHERS, UnknownEnvironment, is_gymnasium, module_in_file, nearest_names
 
 NAMES = {
     "cartpole": "slipstream.envs.classic.cartpole:CartPole",
@@ -85,6 +85,8 @@ def env_class(env: AnyEnv) -> type[Env]:
     if ".py:" in env:
         with robots_extra():
             return _class_in_file(env)
+    if env.startswith(OTHERS):
+        return _class_of_others(env)
     if env not in NAMES:
         if is_gymnasium(env):
             raise GymnasiumOnly(env)
@@ -105,6 +107,8 @@ def env_name(env: AnyEnv) -> str:
     if isinstance(env, str):
         return env
     kind = env_class(env)
+    if kind.known_as is not None:
+        return kind.known_as
     place = f"{kind.__module__}:{kind.__qualname__}"
     if (registered := next((name for name, known in NAMES.items() if known == place), None)) is not None:
         return registered
@@ -129,6 +133,21 @@ def _class_in_file(name: str) -> type[Env]:
             f"{file} has no world {attribute!r}; it defines {', '.join(worlds) or 'no subclass of Env'}."
         )
     return found
+
+
+MADE_BY = {
+    "gymnax": "slipstream.envs.adapters.jax_styles:gymnax_class",
+    "brax": "slipstream.envs.adapters.jax_styles:brax_class",
+    "pettingzoo": "slipstream.envs.adapters.parallel_worlds:pettingzoo_class",
+}
+"""Who makes the worlds of other libraries, by what their names begin with."""
+
+
+def _class_of_others(name: str) -> type[Env]:
+    library, _, rest = name.partition(":")
+    module, _, maker = MADE_BY[library].partition(":")
+    with robots_extra():
+        return getattr(importlib.import_module(module), maker)(rest)
 
 
 def env_options(env: AnyEnv) -> dict[str, inspect.Parameter]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,10 +16,16 @@ from slipstream.envs.compiled import CompiledWorlds
 from slipstream.envs.engine import Engine
 from slipstream.envs.env import STEP_FIELD, Env, Group
 from slipstream.envs.exchange import join_fields, split_fields, with_changes
+from slipstream.envs.extras import gymnasium_extra
 from slipstream.envs.scalar import ScalarWorlds
 from slipstream.envs.statistics import EpisodeStatistics, EpisodeTotals
 from slipstream.envs.store import Store, check_fit
 from slipstream.spaces import Box, Space, describe
+
+if TYPE_CHECKING:
+    from slipstream.envs.adapters.parallel_env import PettingZooWorld
+    from slipstream.envs.adapters.stable_baselines3 import StableBaselines3Worlds
+    from slipstream.envs.adapters.vector_env import GymnasiumWorlds
 
 
 class Step(NamedTuple):
@@ -77,7 +83,9 @@ class Worlds:
         self.env, self.num_worlds, self.seed, self.first_world = env, num_worlds, _whole_seed(seed), first_world
         self.types = array_types(backend)
         self.backend = self.types.backend
-        engine = CompiledWorlds if self.types.compiled else ScalarWorlds
+        if env.engine is not None and not self.types.compiled:
+            raise ValueError(f"{type(env).__name__} is run by another library: it has no form in plain Python.")
+        engine = env.engine or (CompiledWorlds if self.types.compiled else ScalarWorlds)
         self.engine: Engine = engine(env, self.types, num_worlds, self.seed & 0xFFFFFFFF, first_world)
         self.stagger = stagger
         self._begin_history()
@@ -221,6 +229,26 @@ class Worlds:
             g.name: sample_action(k, g, self.num_worlds, first, masks.get(g.name)) for k, g in zip(keys, self.groups)
         }
         return self.env.bare(sampled)
+
+    # For other libraries. (They and their adapters are imported when they are asked for.)
+
+    def as_gymnasium(self) -> GymnasiumWorlds:
+        """These worlds as a `gymnasium.vector.VectorEnv`: `[lanes, features]`, one environment for each agent."""
+        with gymnasium_extra("as_gymnasium"):
+            from slipstream.envs.adapters.vector_env import GymnasiumWorlds
+        return GymnasiumWorlds(self)
+
+    def as_pettingzoo(self) -> PettingZooWorld:
+        """This world (there must be one) as a `pettingzoo.ParallelEnv`, with an agent for each of its agents."""
+        with gymnasium_extra("as_pettingzoo"):
+            from slipstream.envs.adapters.parallel_env import PettingZooWorld
+        return PettingZooWorld(self)
+
+    def as_stable_baselines3(self) -> StableBaselines3Worlds:
+        """These worlds as a `VecEnv` of Stable-Baselines3, which need not be installed to make one."""
+        with gymnasium_extra("as_stable_baselines3"):
+            from slipstream.envs.adapters.stable_baselines3 import StableBaselines3Worlds
+        return StableBaselines3Worlds(self)
 
     # State.
 

@@ -22,7 +22,7 @@ FORMAT = 2
 
 CONFIG, METRICS, LOG, LOCK, TENSORBOARD = "config.json", "metrics.jsonl", "log.txt", "run.lock", "tensorboard"
 CHECKPOINTS, SOURCE, SOURCE_RECORD = "checkpoints", "source", "manifest.json"
-FILM, TUNED, BACKTESTS = "film.gif", "tuned.json", "backtests.json"
+FILM, TUNED, BACKTESTS, TRACKERS = "film.gif", "tuned.json", "backtests.json", "trackers.json"
 
 
 class RunError(RuntimeError):
@@ -280,6 +280,11 @@ class RunDirectory:
     def backtests(self) -> Path:
         """When the test period of a market was looked at, and what came out."""
         return self.path / BACKTESTS
+
+    @property
+    def trackers(self) -> Path:
+        """Under which ids Weights & Biases and MLflow know the run."""
+        return self.path / TRACKERS
 
     @property
     def checkpoints(self) -> Path:

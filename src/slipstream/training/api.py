@@ -15,6 +15,7 @@ from slipstream.envs.registry import INTERACTIVE, env_name
 from slipstream.runs.checkpoint import checkpoint_names, load_checkpoint
 from slipstream.runs.directory import RunDirectory, new_run_name
 from slipstream.runs.metrics import MetricsFile, TensorBoard, forget_after
+from slipstream.runs.trackers import Tracker, check_trackers
 from slipstream.training.choices import AnyEnv, default_config, groups_of, with_changes
 from slipstream.training.config import FusedConfig, PipelineConfig, TrainConfig
 from slipstream.training.config_json import changed, from_json, to_json
@@ -35,7 +36,7 @@ from slipstream.training.team import PROCESSES, Seat, Team, assemble
 RUNS = "runs"
 """Where runs go when no directory is named."""
 
-RESUMABLE = ("total_steps", "total_seconds", "stop_at_return", "checkpoint_every")
+RESUMABLE = ("total_steps", "total_seconds", "stop_at_return", "checkpoint_every", "log")
 """What may change when a run goes on."""
 
 AnyTrainer = FusedTrainer | PipelineTrainer | ParallelTrainer
@@ -114,6 +115,7 @@ def _train(
         raise ValueError("checkpoint and saved_source say how to resume: they need a run to resume.")
     config = with_changes(env, options) if isinstance(env, TrainConfig) else default_config(env, **options)
     config = _for_team(team, with_opponents(from_anywhere(config)))
+    check_trackers(config.log)
     world = config.env if isinstance(env, str | TrainConfig) or isinstance(config.driver, PipelineConfig) else env
     algo = next(iter(config.policies.values())).algo
     path = Path(run) if run is not None else Path(RUNS) / new_run_name(config.env, algo, config.seed)
@@ -158,6 +160,7 @@ def _resume(
     before = from_json(directory.config())
     config = changed(before, {name: value for name, value in options.items() if name != "processes"})
     config = _for_team(team, _with_processes(config, options.get("processes")))
+    check_trackers(config.log)
     if team is None and (count := _processes(config)) > 1:
         _require_name(config.env if env is None else env)
         job = {"env": env, "resume": str(path), "run": None, "checkpoint": checkpoint, "saved_source": saved_source}
@@ -245,6 +248,7 @@ def _run(
         display.warn(text)
 
     sinks: list[Sink] = [MetricsFile(directory), TensorBoard(directory, from_step), display]
+    sinks += [Tracker(name, directory, to_json(trainer.config), warn) for name in trainer.config.log]
     if callback is not None:
         sinks.append(CallbackSink(callback))
     try:

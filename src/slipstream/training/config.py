@@ -176,6 +176,8 @@ class TrainConfig:
     evaluate_episodes: int = 100
     stop_at_return: float | None = None
     """End when an evaluation's mean return of the first policy that learns reaches this."""
+    log: tuple[str, ...] = ()
+    """Who else is told the metrics, beside files and TensorBoard: `wandb`, `mlflow`."""
 
     def __post_init__(self) -> None:
         for name in ("keep_checkpoints", "evaluate_episodes"):

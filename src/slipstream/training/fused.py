@@ -200,7 +200,10 @@ class FusedTrainer:
             self.memory = committed(from_named_arrays(self.memory, under(worlds, "memory"), source))
             try:
                 self.worlds.restore(under(worlds, "worlds"))
-                self.store.restore_slot(0, under(worlds, "slot"))
+                if self.worlds.engine.leaves:
+                    self.store.restore_slot(0, under(worlds, "slot"))
+                else:  # worlds that cannot be saved have begun new episodes
+                    self.worlds.observe_into(self.store, 0)
             except (ValueError, KeyError) as error:
                 raise RunError(f"{source} does not fit: its worlds have another state ({error}).") from error
             self.replays.restore(parts.get(REPLAY), worlds, source)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -15,6 +16,7 @@ from slipstream.envs.env import Group
 from slipstream.nets.memory import forget
 from slipstream.runs.checkpoint import Checkpoint, load_checkpoint
 from slipstream.runs.directory import RunDirectory, RunError
+from slipstream.runs.export import is_shared_folder, read_shared_folder
 from slipstream.spaces import Box, Discrete, Space, describe, from_json
 from slipstream.training import config_json
 from slipstream.training.config import PolicyConfig
@@ -100,17 +102,28 @@ class Policy:
         return mask.reshape(shape)
 
 
-def load(run: str, policy: str | None = None, checkpoint: str = "best") -> Policy:
-    """A policy of a run, ready to act.
+def load(run: str | Path, policy: str | None = None, checkpoint: str = "best") -> Policy:
+    """A policy of a run, ready to act. The world is not needed.
 
     Args:
-        run: the run's directory.
-        policy: which one, if the run has several.
-        checkpoint: `best`, `latest`, or a checkpoint's name.
+        run: the run's directory, or a folder that `slipstream export` has written.
+        policy: which one, if there are several.
+        checkpoint: `best`, `latest`, or a checkpoint's name (of a run; a folder has one set of weights).
     """
-    policies, actors = load_policies(RunDirectory.open(run), checkpoint)
+    if is_shared_folder(run):
+        policies, actors = _load_shared(run)
+    else:
+        policies, actors = load_policies(RunDirectory.open(run), checkpoint)
     name = choose_policy(str(run), list(actors), policy)
     return bare_policy(policies, actors, name, str(run))
+
+
+def _load_shared(folder: str | Path) -> tuple[Policies, ByPolicy]:
+    """All policies of a folder that was exported."""
+    config, arrays = read_shared_folder(folder)
+    policies = Policies(_groups(config, str(folder)), config_json.from_json(config["training"]).policies)
+    templates = jax.eval_shape(lambda: policies.actors(policies.init(key=jax.random.key(0))))
+    return policies, {n: from_named_arrays(t, under(arrays, n), str(folder)) for n, t in templates.items()}
 
 
 def bare_policy(policies: Policies, actors: ByPolicy, name: str, origin: str) -> Policy:
@@ -130,7 +143,7 @@ def load_policies(
         opponents: by group, `RUN` or `RUN:POLICY` that takes the place of the run's own policy.
     """
     checkpoint = load_checkpoint(run, which)
-    groups = _groups(checkpoint, str(run.path))
+    groups = groups_of_checkpoint(checkpoint, str(run.path))
     own = config_json.from_json(run.config()).policies
     configs, sources = _with_opponents(own, dict(opponents or {}), [g.name for g in groups])
     policies = Policies(groups, configs)
@@ -149,16 +162,19 @@ def load_policies(
     return policies, actors
 
 
-def _groups(checkpoint: Checkpoint, source: str) -> list[Group]:
+def groups_of_checkpoint(checkpoint: Checkpoint, source: str) -> list[Group]:
+    """Who acts by the policies of a checkpoint."""
+    return _groups(checkpoint.facts, f"Checkpoint {checkpoint.name} of {source}")
+
+
+def _groups(facts: Mapping[str, Any], source: str) -> list[Group]:
     try:
         return [
             Group(g["name"], _box(from_json(g["observation"])), from_json(g["action"]), g["size"])
-            for g in checkpoint.facts["groups"]
+            for g in facts["groups"]
         ]
     except (KeyError, TypeError) as error:
-        raise RunError(
-            f"Checkpoint {checkpoint.name} of {source} does not say what its policies see and do."
-        ) from error
+        raise RunError(f"{source} does not say what its policies see and do.") from error
 
 
 def _box(space: Space) -> Box:

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+from slipstream.gymnasium_spaces import action_of, observation_of
 from slipstream.names import UnknownEnvironment, is_gymnasium
 from slipstream.spaces import Box, Discrete, MultiDiscrete
 from slipstream.training.pipeline.simulators import Oddity, Simulator, simulator_options, simulator_spaces
-from slipstream.training.pipeline.translation import action_of, observation_of
 
 HERE = Path(gym_environments.__file__)
 

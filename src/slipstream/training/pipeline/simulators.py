@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
+from slipstream.gymnasium_spaces import action_of, observation_of
 from slipstream.names import GYM, UnknownEnvironment, module_of, named_object, nearest_names
 from slipstream.spaces import Box, Space
 from slipstream.training.film import choose_renderer
-from slipstream.training.pipeline.translation import action_of, observation_of
 
 ATARI = "ALE/"
 """Begins the ids of Atari games. They are seen as is usual: every fourth frame, grey, 84 x 84, the last four."""

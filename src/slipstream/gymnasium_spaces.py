@@ -1,4 +1,7 @@
-"""Spaces of Gymnasium and spaces of ours: how observations become features, and components become actions."""
+"""Spaces of Gymnasium and spaces of ours: how observations become features, and components become actions.
+
+Sampler processes import this: neither JAX nor Dr.Jit. Gymnasium is imported where it is used.
+"""
 
 from __future__ import annotations
 
@@ -71,6 +74,17 @@ def action_of(space: Any, name: str) -> tuple[Space, Act]:
         f"Actions of {name} are {_shown(space)}; Slipstream chooses in Box (of floats), Discrete, MultiDiscrete and "
         f"MultiBinary. {WAY_OUT}"
     )
+
+
+def gymnasium_space(space: Space) -> Any:
+    """A space of ours as Gymnasium would have written it: of one agent, without the lane axis."""
+    from gymnasium import spaces
+
+    if isinstance(space, Box):
+        return spaces.Box(space.lows.copy(), space.highs.copy(), dtype=np.float32)
+    if isinstance(space, Discrete):
+        return spaces.Discrete(space.n)
+    return spaces.MultiDiscrete(np.asarray(space.choices))
 
 
 def _box_action(space: Any, name: str) -> tuple[Box, Act]:
