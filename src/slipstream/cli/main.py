@@ -17,6 +17,7 @@ COMMANDS = {
     "eval": ("evaluate:Eval", "how good the policies of a run are"),
     "plot": ("plot:Plot", "learning curves of one or more runs"),
     "video": ("video:Video", "a film of an episode, by the policies of a run"),
+    "watch": ("watch:Watch", "a page in which the newest policy of a run plays live, with its curves"),
     "backtest": ("backtest:Backtest", "how the policies of runs trade in days that nothing before has seen"),
     "check": ("check:Check", "whether a world keeps its promises"),
     "check-model": ("check_model:CheckModel", "whether a MuJoCo model is simulated faithfully, and how fast"),

@@ -133,7 +133,7 @@ def play(
 
     Args:
         policies: who acts.
-        actors: with which weights.
+        actors: with which weights; whoever puts newer ones into the dictionary is heard from the next step on.
         arena: where; `begin` it first.
         explore: act as in training instead of as well as can be.
         seed: randomness of exploring.
