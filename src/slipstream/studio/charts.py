@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -127,7 +129,7 @@ def thinned(points: np.ndarray, most: int) -> np.ndarray:
     if count <= most:
         return points
     edges = np.linspace(0, count, most).astype(int)
-    means = np.stack([points[:, a:b].mean(axis=1) for a, b in zip(edges[:-1], edges[1:])], 1)
+    means = np.stack([points[:, a:b].mean(axis=1) for a, b in itertools.pairwise(edges)], 1)
     return np.concatenate([means, points[:, -1:]], axis=1)
 
 
@@ -139,16 +141,25 @@ def aligned(curves: Sequence[Curve]) -> tuple[np.ndarray, ...]:
     return (x, *(np.interp(x, *curve.points, left=np.nan, right=np.nan) for curve in curves))
 
 
+def value_range(curves: Sequence[Curve]) -> tuple[float, float]:
+    """What the y axis of a chart spans: a little more than the values, to numbers that do not change all the time."""
+    values = np.concatenate([curve.points[1] for curve in curves])
+    low, high = float(values.min()), float(values.max())
+    span = max(high - low, 1e-9, 0.02 * max(abs(low), abs(high)))
+    grain = 10.0 ** math.floor(math.log10(span)) / 2.0
+    return math.floor((low - 0.02 * span) / grain) * grain, math.ceil((high + 0.02 * span) / grain) * grain
+
+
 class Chart:
     """A chart on the page."""
 
     def __init__(self, gui: Any, plan: Plan, curves: Sequence[Curve], over: str):
-        self.plan, self._look = plan, _look(curves, over)
+        self.plan, self._look, self._scales = plan, _look(curves, over), _scales(curves)
         self.handle = gui.add_uplot(
             data=aligned(curves),
             series=_series(curves, over),
             title=plan.title,
-            scales={"x": {"time": False}},
+            scales=_scales(curves),
             axes=_axes(),
             height=TALL if plan.section == RETURNS else HEIGHT,
             padding=(6, 16, 0, 0),
@@ -161,6 +172,8 @@ class Chart:
             self.handle.series, self.handle.data = _series(curves, over), aligned(curves)
         else:
             self.handle.data = aligned(curves)
+        if _scales(curves) != self._scales:
+            self._scales = self.handle.scales = _scales(curves)
 
     def remove(self) -> None:
         self.handle.remove()
@@ -168,6 +181,11 @@ class Chart:
 
 def _look(curves: Sequence[Curve], over: str) -> tuple:
     return over, *(dataclasses.astuple(c)[0] for c in curves)
+
+
+def _scales(curves: Sequence[Curve]) -> dict[str, Any]:
+    # The range is given: what is not a number would keep uPlot from finding it.
+    return {"x": {"time": False}, "y": {"range": value_range(curves)}}
 
 
 def _series(curves: Sequence[Curve], over: str) -> tuple[dict[str, Any], ...]:

@@ -50,8 +50,8 @@ def robot_parts(model: Any) -> list[Part]:
     parts = []
     for (body, rgba), geoms in together.items():
         vertices, faces = joined([_placed(model, g) for g in geoms])
-        colour = tuple(round(255 * min(max(c, 0.0), 1.0)) for c in rgba[:3])
-        parts.append(Part(body, vertices, faces, colour, rgba[3]))
+        red, green, blue = (round(255 * min(max(c, 0.0), 1.0)) for c in rgba[:3])
+        parts.append(Part(body, vertices, faces, (red, green, blue), rgba[3]))
     return parts
 
 

@@ -109,7 +109,7 @@ class Panel:
     def which(self) -> str:
         """Whose weights are wanted, as `load_checkpoint` takes it."""
         chosen = self.checkpoint.value
-        return {NEWEST: "latest", BEST: "best"}.get(chosen, chosen)
+        return {NEWEST: "latest", BEST: "best"}.get(chosen, str(chosen))
 
     def tell(self, trouble: str) -> None:
         """Say in one line what is wrong; nothing, if it is empty."""

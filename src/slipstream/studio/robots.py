@@ -13,16 +13,13 @@ from typing import Any
 import numpy as np
 
 from slipstream.studio.meshes import FIELD, PLANE, Part, field_mesh, robot_parts
-from slipstream.studio.scene import ROOT, Scene, square_places
+from slipstream.studio.scene import FLOOR, ROOT, SECTION, Scene, add_floor, square_places
 from slipstream.studio.stage import State
 
-FLOOR, CELLS, LINES = (226, 230, 235), (203, 209, 217), (176, 184, 194)
 GROUND = (150, 160, 138)
 FLAG = (209, 73, 91)
-FADED = 0.45
+FADED = 0.25
 """How far the colours of a crowd are on the way to those of the floor; the robot that is followed has its own."""
-SECTION, CELL = 5.0, 1.0
-"""Metres between strong lines on the floor, and between thin ones."""
 HIDDEN = np.array([0.0, 0.0, -100.0])
 FEW = 16
 """Up to so many robots have their targets shown; of more, only the one that is followed."""
@@ -54,12 +51,12 @@ class RobotScene(Scene):
         self.data = mujoco.MjData(self.model)
         self.parts = robot_parts(self.model)
         self.root = next(i for i, body in enumerate(env.model.bodies) if body.link > 0)
-        size = _size(self.model)
         self.has_field = bool((self.model.geom_type == FIELD).any())
         self.stays = any(part.body == 0 for part in self.parts)
         """Whether there is something that does not move, such as a rail: then robots stay where it is."""
+        self.size = size = _size(self.model, self.stays)
         self.places = np.zeros((num_worlds, 2)) if self.has_field else square_places(num_worlds, 1.9 * size, 1.4 * size)
-        self.field = np.ptp(self.places, axis=0) + (1.9 * size, 1.4 * size)
+        self.field = np.ptp(self.places, axis=0) + np.array([1.9 * size, 1.4 * size])
         """How far the crowd reaches along x and y."""
         self.centre = np.zeros(3)
         self._known: list[tuple[State, Poses]] = []
@@ -80,22 +77,8 @@ class RobotScene(Scene):
         scene.add_frame(ROOT, show_axes=False)
         self.floor = None
         if not self.has_field:
-            self.floor = scene.add_grid(
-                f"{ROOT}/floor",
-                infinite_grid=True,
-                cell_size=CELL,
-                section_size=SECTION,
-                cell_color=CELLS,
-                section_color=LINES,
-                cell_thickness=0.8,
-                section_thickness=1.2,
-                fade_distance=90.0,
-                fade_strength=1.5,
-                plane_color=FLOOR,
-                plane_opacity=1.0,
-                shadow_opacity=0.35,
-            )
             self.floor_height = _floor_height(self.model)
+            self.floor = add_floor(self.server, self.floor_height)
         count, still = self.num_worlds, np.tile(np.array([1.0, 0, 0, 0], np.float32), (self.num_worlds, 1))
         self.handles = [
             scene.add_batched_meshes_simple(
@@ -170,8 +153,11 @@ class RobotScene(Scene):
         """What is added to where a world's things are, to show it in its place, `[worlds, 3]`."""
         if self.has_field:
             number = self._field_numbers(state)
-            away = np.where((number == number[self.focus])[:, None], -self.centre, HIDDEN)
-            return away
+            # All begin in the same place: nobody stands in the one that is followed.
+            apart = np.hypot(*(root - root[self.focus])[:, :2].T) > 0.6 * self.size
+            apart[self.focus] = True
+            seen = apart & (number == number[self.focus])
+            return np.where(seen[:, None], -self.centre, HIDDEN)
         shift = np.zeros((self.num_worlds, 3))
         start = self.places - self.places[self.focus]
         shift[:, :2] = start - self.centre[:2]
@@ -245,13 +231,14 @@ def _between(before: Poses, after: Poses, share: float, ended: np.ndarray) -> Po
     return Poses(position, turn / np.linalg.norm(turn, axis=-1, keepdims=True))
 
 
-def _size(model: Any) -> float:
-    """How large a robot is in its default pose, in metres, whatever is fixed to the world left out."""
+def _size(model: Any, with_world: bool = False) -> float:
+    """How large a robot is in its default pose, in metres, without what is fixed to the world or with it."""
     import mujoco
 
     data = mujoco.MjData(model)
     mujoco.mj_kinematics(model, data)
-    moving = np.flatnonzero(model.geom_bodyid > 0)
+    solid = ~np.isin(model.geom_type, (PLANE, FIELD))
+    moving = np.flatnonzero(solid & ((model.geom_bodyid > 0) | with_world))
     reach = model.geom_rbound[moving, None]
     low, high = (data.geom_xpos[moving] - reach).min(axis=0), (data.geom_xpos[moving] + reach).max(axis=0)
     return float(np.linalg.norm(high - low) / math.sqrt(2.0))

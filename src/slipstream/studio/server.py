@@ -5,6 +5,8 @@ Everything happens in one thread: viewers' wishes are queued, and carried out be
 
 from __future__ import annotations
 
+import contextlib
+import io
 import queue
 import time
 from collections.abc import Callable
@@ -20,6 +22,8 @@ from slipstream.runs.metrics import as_columns
 from slipstream.studio.catalogue import Catalogue, Run
 from slipstream.studio.panel import ALL, NOTHING, OVER, PUSHES, Panel
 from slipstream.studio.playing import Playing
+from slipstream.studio.ports import HOST, choose_port
+from slipstream.studio.scene import paint_sky
 
 FRAME = 1.0 / 30.0
 """Seconds between two frames."""
@@ -36,11 +40,11 @@ class Studio:
         address: where it is, for a browser.
     """
 
-    def __init__(self, folder: str | Path, *, host: str = "127.0.0.1", port: int = 8080, worlds: int | None = None):
+    def __init__(self, folder: str | Path, *, host: str = HOST, port: int | None = None, worlds: int | None = None):
         """Args:
         folder: a run, or a directory with runs in it. It may be empty, or not be there yet.
         host: who can see the page: with 127.0.0.1 this machine alone.
-        port: 0: any that is free.
+        port: where; None: 8080, or any other that is free.
         worlds: in how many worlds to play; None: as many as can be seen well.
         """
         self.server = _start(host, port)
@@ -54,8 +58,10 @@ class Studio:
         self.trouble = ""
         self._tried: Any = None
         self._compared: list[Run] = []
-        self.panel = Panel(self.server, Queued(self))
+        wishes: Any = Queued(self)
+        self.panel = Panel(self.server, wishes)
         self.panel.say("Looking for runs ...")
+        paint_sky(self.server)
 
     def serve(self, until: Callable[[], bool] = lambda: False) -> None:
         """Be there for viewers until somebody says stop."""
@@ -123,8 +129,9 @@ class Studio:
     def _look_around(self) -> None:
         """Look at the directory: which runs there are, and what is new about the one that is watched."""
         changed = self.catalogue.scan()
-        if changed or self.run is None:
-            self.panel.offer(self.panel.run, list(self.catalogue.runs))
+        if changed:
+            watched = [] if self.run is None else [self.run.name]
+            self.panel.offer(self.panel.run, list(dict.fromkeys([*self.catalogue.runs, *watched])))
         if self.run is None and self.catalogue.runs:
             self.choose_run(next(iter(self.catalogue.runs)))
         if self.run is None:
@@ -279,24 +286,12 @@ def _one_line(error: Exception) -> str:
     return text if known and text else f"{type(error).__name__}: {text}"
 
 
-def _start(host: str, port: int) -> Any:
+def _start(host: str, port: int | None) -> Any:
     """The server, without anything printed."""
-    import contextlib
-    import io
-    import socket
-
     try:
         import viser
     except ModuleNotFoundError as error:
         raise ValueError(f"The page needs {error.name}: pip install slipstream-rl[studio]") from error
-    with socket.socket() as probe:
-        try:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind((host, port))
-        except OSError as error:
-            raise ValueError(
-                f"The page cannot be at {host}:{port}: {error.strerror}. Choose another --port."
-            ) from error
-        port = probe.getsockname()[1]
+    port = choose_port(host, port)
     with contextlib.redirect_stdout(io.StringIO()):
         return viser.ViserServer(host=host, port=port, verbose=False)
