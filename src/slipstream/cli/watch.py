@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -56,6 +57,8 @@ def run(options: Watch) -> int:
     os.nice(NICENESS)
     studio = Studio(options.run, host=options.host, port=options.port, worlds=options.worlds)
     print(f"Watch {options.run} at {studio.address} (Ctrl-C ends it)", flush=True)
+    # Some libraries that draw (SDL) would take the place of the usual answer to SIGTERM.
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     with suppress(KeyboardInterrupt):
         studio.serve(_end_of(options.while_process))
     studio.close()

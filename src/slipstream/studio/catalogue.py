@@ -51,8 +51,9 @@ class Run:
         if not self.exists:
             return "gone"
         rows = self.metrics.rows
-        doing = "training" if self.is_training else "stopped"
-        return f"{doing}, {rows[-1]['step']:,.0f} steps" if rows else f"{doing}, no metrics yet"
+        if not rows:
+            return "it has reported nothing yet"
+        return f"{'training' if self.is_training else 'stopped'}, {rows[-1]['step']:,.0f} steps"
 
 
 class Catalogue:

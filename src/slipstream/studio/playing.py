@@ -113,38 +113,57 @@ class Playing:
         for dof, share in push_directions(arena.env, velocity).items():
             qvel[dof, pushed] += share
         arena.change(qvel=qvel)
+        self.after = arena.state()
+        self.show()
 
     def describe(self) -> str:
         """How it goes in the world that is followed."""
         focus = self.scene.focus
         step = int(self.after["step"][focus])
-        return f"world {focus}: step {step:,} of its episode, return {self.stage.returns[focus]:,.1f}"
+        speed = self._speed(focus)
+        moving = "" if speed is None else f", {speed:.2f} m/s"
+        return f"world {focus}: step {step:,} of its episode, return {self.stage.returns[focus]:,.1f}{moving}"
+
+    def _speed(self, world: int) -> float | None:
+        """How fast a robot goes; None for what goes nowhere."""
+        env = self.stage.arena.env
+        along = moving_dofs(env) if self.can_push else {}
+        return float(np.linalg.norm(self.after["qvel"][list(along), world])) if along else None
 
     def close(self) -> None:
         self.scene.close()
         self.stage.close()
 
 
+def moving_dofs(env: Any) -> dict[int, np.ndarray]:
+    """Which velocities of a robot move it over the ground, and in which direction each does, `[2]`."""
+    model = env.model.mujoco
+    free, slide = 0, 2
+    along: dict[int, np.ndarray] = {}
+    for joint in _root_joints(env):
+        dof, axis = int(model.jnt_dofadr[joint]), model.jnt_axis[joint]
+        if model.jnt_type[joint] == free:
+            along |= {dof: np.array([1.0, 0.0]), dof + 1: np.array([0.0, 1.0])}
+        elif model.jnt_type[joint] == slide and abs(axis[2]) < 0.5:
+            along[dof] = np.array(axis[:2])
+    return along
+
+
+def _root_joints(env: Any) -> list[int]:
+    root = next(i for i, body in enumerate(env.model.bodies) if body.link > 0)
+    model = env.model.mujoco
+    return [j for j in range(model.njnt) if model.jnt_bodyid[j] == root]
+
+
 def push_directions(env: Any, velocity: np.ndarray) -> dict[int, float]:
     """Which velocities of a robot change when it is pushed, and by how much.
 
-    A robot that can move freely is pushed as a whole; one that moves along rails or in a plane, as far as they let it;
-    one that can only turn is turned.
+    A robot that can move freely is pushed as a whole; one that moves along rails or in a plane, as far as they let it
+    (a push from the side goes forward); one that can only turn is turned.
     """
-    model = env.model.mujoco
-    free, slide, hinge = 0, 2, 3
-    root = next(i for i, body in enumerate(env.model.bodies) if body.link > 0)
-    joints = [j for j in range(model.njnt) if model.jnt_bodyid[j] == root]
-    pushed: dict[int, float] = {}
-    for joint in joints:
-        dof, axis = int(model.jnt_dofadr[joint]), model.jnt_axis[joint]
-        if model.jnt_type[joint] == free:
-            pushed |= {dof: float(velocity[0]), dof + 1: float(velocity[1])}
-        elif model.jnt_type[joint] == slide and abs(axis[2]) < 0.5:
-            # In a plane there is no pushing sideways: the whole push goes along it.
-            along = float(velocity @ axis[:2])
-            pushed[dof] = along if abs(along) > 1e-3 else float(np.hypot(*velocity))
-    if not pushed:
-        turning = [j for j in joints if model.jnt_type[j] == hinge][:1]
-        pushed = {int(model.jnt_dofadr[j]): float(np.hypot(*velocity)) for j in turning}
-    return pushed
+    along = moving_dofs(env)
+    pushed = {dof: float(velocity @ axis) for dof, axis in along.items()}
+    if np.linalg.norm(list(pushed.values())) > 1e-3:
+        return pushed
+    strength = float(np.linalg.norm(velocity))
+    return {next(iter(along), int(env.model.mujoco.jnt_dofadr[_root_joints(env)[0]])): strength}

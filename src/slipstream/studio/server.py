@@ -108,8 +108,6 @@ class Studio:
         self.playing.speed = float(self.panel.speed.value)
         self.playing.scene.following = bool(self.panel.following.value)
         self._guarded(lambda playing: playing.advance(seconds))
-        if self.playing is not None:
-            self.panel.say_episode(self.playing.describe())
 
     def _guarded(self, act: Callable[[Playing], None]) -> None:
         """Do something with what is played; what goes wrong is told on the page, and the page goes on."""
@@ -117,6 +115,7 @@ class Studio:
             return
         try:
             act(self.playing)
+            self.panel.say_episode(self.playing.describe())
         except Exception as error:  # worlds may be anybody's code
             self._fail(error)
 
