@@ -22,7 +22,8 @@ SIZE = {"width": 620, "height": 360}
 SCENE = {"x": 0, "y": 90, "width": 230, "height": 260}
 """The part of the page that is neither the panel nor the sky."""
 HIDE_NOTE = """addEventListener("DOMContentLoaded", () => {
-    document.head.appendChild(document.createElement("style")).textContent = ".mantine-Notifications-root {display: none}"
+    const style = document.head.appendChild(document.createElement("style"))
+    style.textContent = ".mantine-Notifications-root {display: none}"
 })"""
 """Viser warns that there is no GPU, right over the scene."""
 PATIENCE = 90.0

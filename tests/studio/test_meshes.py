@@ -70,7 +70,7 @@ def test_a_box_has_its_corners_where_they_belong(model):
     mujoco.mju_axisAngle2Quat(turn, np.array([0.0, 0.0, 1.0]), np.radians(40.0))
     corner = np.zeros(3)
     mujoco.mju_rotVecQuat(corner, np.array([0.1, 0.2, 0.3]), turn)
-    assert np.abs(part.vertices - (corner + [0.5, 0.0, 0.0])).max(axis=1).min() < 1e-6
+    assert np.abs(part.vertices - (corner + np.array([0.5, 0.0, 0.0]))).max(axis=1).min() < 1e-6
 
 
 def test_fine_meshes_become_coarse_but_keep_their_form():
