@@ -12,6 +12,7 @@ from slipstream.envs.env import Env
 from slipstream.studio.scene import ROOT, Scene, add_floor, hex_colour
 from slipstream.studio.solids import Frame, Solids, add_picture
 from slipstream.studio.stage import State
+from slipstream.training.play import one_world
 
 TILE, GAP = 4.0, 0.5
 """How large a picture is, and how far it is to the next one."""
@@ -22,16 +23,6 @@ LEAN = math.radians(25.0)
 """How far standing pictures lean back, so that light falls on them."""
 CHOSEN = "#2e73b8"
 """Colour of the frame around the world that is followed."""
-
-
-def one_world(state: State, world: int, num_worlds: int) -> dict[str, np.ndarray]:
-    """The state of one world, as `Env.draw` takes it."""
-
-    def own(values: np.ndarray) -> np.ndarray:
-        lanes = values.shape[-1] // num_worlds
-        return values[..., world * lanes : (world + 1) * lanes]
-
-    return {name: own(values) for name, values in state.items()}
 
 
 class DrawnScene(Scene):

@@ -15,6 +15,7 @@ import numpy as np
 from slipstream.studio.meshes import FIELD, PLANE, Part, field_mesh, robot_parts
 from slipstream.studio.scene import FLOOR, ROOT, SECTION, Scene, add_floor, square_places
 from slipstream.studio.stage import State
+from slipstream.training.robot_film import camera_of, robot_size
 
 GROUND = (150, 160, 138)
 FLAG = (209, 73, 91)
@@ -54,7 +55,7 @@ class RobotScene(Scene):
         self.has_field = bool((self.model.geom_type == FIELD).any())
         self.stays = any(part.body == 0 for part in self.parts)
         """Whether there is something that does not move, such as a rail: then robots stay where it is."""
-        self.size = size = _size(self.model, self.stays)
+        self.size = size = robot_size(self.model, self.stays)
         self.places = np.zeros((num_worlds, 2)) if self.has_field else square_places(num_worlds, 1.9 * size, 1.4 * size)
         self.field = np.ptp(self.places, axis=0) + np.array([1.9 * size, 1.4 * size])
         """How far the crowd reaches along x and y."""
@@ -62,8 +63,9 @@ class RobotScene(Scene):
         self._known: list[tuple[State, Poses]] = []
         self._ground: Any = None
         self._ground_number = -1
-        distance = 1.35 * env.camera[0] if num_worlds > 1 else env.camera[0]
-        height = max(math.sin(math.radians(-env.camera[1])), 0.36)
+        distance, tilt = camera_of(env)
+        distance *= 1.45 if num_worlds > 1 else 1.0
+        height = max(math.sin(math.radians(-tilt)), 0.36)
         flat = math.sqrt(max(1.0 - height**2, 0.0))
         look = np.array([0.0, 0.0, 0.35 * size if self._has_floor() else 0.0])
         place = look + distance * np.array([0.42 * flat, -0.91 * flat, height])
@@ -231,21 +233,8 @@ def _between(before: Poses, after: Poses, share: float, ended: np.ndarray) -> Po
     return Poses(position, turn / np.linalg.norm(turn, axis=-1, keepdims=True))
 
 
-def _size(model: Any, with_world: bool = False) -> float:
-    """How large a robot is in its default pose, in metres, without what is fixed to the world or with it."""
-    import mujoco
-
-    data = mujoco.MjData(model)
-    mujoco.mj_kinematics(model, data)
-    solid = ~np.isin(model.geom_type, (PLANE, FIELD))
-    moving = np.flatnonzero(solid & ((model.geom_bodyid > 0) | with_world))
-    reach = model.geom_rbound[moving, None]
-    low, high = (data.geom_xpos[moving] - reach).min(axis=0), (data.geom_xpos[moving] + reach).max(axis=0)
-    return float(np.linalg.norm(high - low) / math.sqrt(2.0))
-
-
 def _floor_height(model: Any) -> float:
     """Where the floor is: at the height of the highest level plane, or well below a robot that has none."""
     planes = [g for g in range(model.ngeom) if model.geom_type[g] == PLANE and model.geom_bodyid[g] == 0]
     level = [float(model.geom_pos[g, 2]) for g in planes if abs(float(model.geom_quat[g, 0])) > 0.999]
-    return max(level, default=-1.2 * _size(model))
+    return max(level, default=-1.2 * robot_size(model))
