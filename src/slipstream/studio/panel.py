@@ -7,7 +7,11 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+import numpy as np
+
+from slipstream.runs.curves import COLORS
 from slipstream.studio.charts import ChartBoard
+from slipstream.studio.standings import Agent, best_so_far, standings_text
 
 NEWEST, BEST = "newest, as it learns", "best so far"
 NOTHING, ALL = "no other run", "all runs of this world"
@@ -62,6 +66,8 @@ class Panel:
         self.charts = ChartBoard(gui, curves)
         with settings:
             self.settings = gui.add_markdown("")
+        self._leaderboard: Any = None
+        self._scores: Any = None
         self._known: dict[Any, Any] = {}
         self._listen()
 
@@ -156,6 +162,36 @@ class Panel:
         self.worlds.disabled = is_fixed
         self.world.max = max(count - 1, 1)
         self.world.visible = self.following.visible = count > 1 or not is_fixed
+
+    def show_standings(self, agents: Sequence[Agent]) -> None:
+        """Show the leaderboard of a tournament, on a tab of its own."""
+        if not self._is_new("standings", tuple(agents)):
+            return
+        if self._leaderboard is None:
+            self._leaderboard = self.tabs.add_tab("Leaderboard")
+            with self._leaderboard:
+                self.standings = self.gui.add_markdown("")
+        self.standings.content = standings_text(agents)
+        if len(agents) > 1:
+            self._show_scores(tuple(np.array(values) for values in best_so_far(agents)))
+
+    def _show_scores(self, data: tuple[np.ndarray, ...]) -> None:
+        """Of the agents in the order they were submitted."""
+        if self._scores is None:
+            names = (
+                {"label": "agent"},
+                {"label": "score", "stroke": COLORS[5]},
+                {"label": "best", "stroke": COLORS[0]},
+            )
+            with self._leaderboard:
+                self._scores = self.gui.add_uplot(
+                    data,
+                    ({"label": "agent"}, *lines),
+                    title="scores as they were submitted",
+                    scales={"x": {"time": False}},
+                    height=200,
+                )
+        self._scores.data = data
 
     def show_settings(self, settings: Mapping[str, Any]) -> None:
         text = settings_text(settings)

@@ -24,6 +24,7 @@ from slipstream.studio.panel import ALL, NOTHING, OVER, PUSHES, Panel
 from slipstream.studio.playing import Playing
 from slipstream.studio.ports import HOST, choose_port
 from slipstream.studio.scene import paint_sky
+from slipstream.studio.standings import read_agents
 
 FRAME = 1.0 / 30.0
 """Seconds between two frames."""
@@ -128,6 +129,7 @@ class Studio:
     def _look_around(self) -> None:
         """Look at the directory: which runs there are, and what is new about the one that is watched."""
         changed = self.catalogue.scan()
+        self._look_at_standings()
         if changed:
             watched = [] if self.run is None else [self.run.name]
             self.panel.offer(self.panel.run, list(dict.fromkeys([*self.catalogue.runs, *watched])))
@@ -143,6 +145,15 @@ class Studio:
             self.draw_charts()
         self.panel.tell(self.trouble)
         self.panel.say(self._status(self.run))
+
+    def _look_at_standings(self) -> None:
+        try:
+            agents = read_agents(self.catalogue.folder)
+        except OSError as error:
+            self.trouble = str(error)
+            return
+        if agents is not None:
+            self.panel.show_standings(agents)
 
     def _look_at_run(self, run: Run) -> None:
         if not run.exists:
