@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Sets up everything Slipstream needs: a virtual environment in .venv, and libLLVM if the system has none.
+# Sets up everything Slipstream needs: a virtual environment in .venv, and libLLVM and Chromium if the system has none.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -43,6 +43,12 @@ if ! has_llvm; then
         echo "Please install libLLVM 16 or newer (Debian 12: apt-get install libllvm19; macOS: brew install llvm)." >&2
         exit 1
     }
+fi
+
+# The tests of the page (`slipstream watch`) look at it with this one; any browser will do to look at it oneself.
+if [ "$(uname)" = Linux ] && ! command -v chromium >/dev/null; then
+    echo "No Chromium found: installing it for the tests of the page"
+    apt_install chromium || echo "Tests of the page need it: apt-get install chromium" >&2
 fi
 
 # Only `slipstream video` needs this one, so that its absence is no error.

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from slipstream.cli.main import BAD_INPUT, OK, main
@@ -57,6 +58,21 @@ def test_a_world_that_draws_itself_is_filmed(folder, capsys):
     assert capsys.readouterr().out == f"Wrote {out} (2 steps)\n"
 
 
+def test_several_worlds_are_filmed_side_by_side(folder, capsys):
+    from PIL import Image
+
+    out = str(folder / "grid.gif")
+    options = ("--checkpoint", "latest", "--width", "64", "--height", "48", "--out", out)
+    assert main(["video", str(folder / "Seen"), *options, "--grid", "4", "--json"]) == OK
+    assert json.loads(capsys.readouterr().out) == {"file": out, "steps": 5}
+    with Image.open(out) as film:
+        assert film.size == (64, 48) and film.n_frames == 6
+        frame = np.asarray(film.convert("L"))
+    quarters = [frame[y : y + 23, x : x + 31] for y in (0, 24) for x in (0, 32)]
+    dark = [np.argwhere(quarter < 128).mean(axis=0).round().tolist() for quarter in quarters]
+    assert len({tuple(place) for place in dark}) > 1  # worlds differ
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
@@ -64,6 +80,8 @@ def test_a_world_that_draws_itself_is_filmed(folder, capsys):
         (("Seen", "--out", "film.avi"), "not 'film.avi'"),
         (("Seen", "--width", "8"), "at least 16 x 16 pixels"),
         (("Seen", "--steps", "0"), "--steps must be at least 1, got 0"),
+        (("Seen", "--grid", "0"), "--grid must be at least 1, got 0"),
+        (("Seen", "--grid", "64", "--width", "64", "--height", "64"), "64 worlds do not fit into 64 x 64 pixels"),
     ],
 )
 def test_a_film_that_cannot_be_made_is_explained_in_one_line(folder, capsys, arguments, complaint):

@@ -18,6 +18,7 @@ COMMANDS = {
     "plot": ("plot:Plot", "learning curves of one or more runs"),
     "export": ("export:Export", "the policies of a run for elsewhere: a folder to share, ONNX, NumPy, C"),
     "video": ("video:Video", "a film of an episode, by the policies of a run"),
+    "watch": ("watch:Watch", "a page in which the newest policy of a run plays live, with its curves"),
     "backtest": ("backtest:Backtest", "how the policies of runs trade in days that nothing before has seen"),
     "check": ("check:Check", "whether a world keeps its promises"),
     "check-model": ("check_model:CheckModel", "whether a MuJoCo model is simulated faithfully, and how fast"),

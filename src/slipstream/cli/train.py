@@ -7,6 +7,7 @@ import json as json_module
 import shlex
 import sys
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -119,6 +120,13 @@ class Train(Configured):
     """With --resume, take a world of your own as the run has kept it, not as its file is now."""
     quiet: bool = False
     """Show nothing while training."""
+    watch: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Open a page beside it, in a process of its own, that shows the newest policy at play and the curves; its address
+    is printed. See `slipstream watch`."""
+    watch_port: int | None = None
+    """Where that page is; by default 8080, or any other port that is free."""
+    keep_watching: tyro.conf.FlagCreatePairsOff[bool] = False
+    """With --watch, leave the page open when training has ended."""
     json: bool = False
     """Print the result as JSON."""
 
@@ -134,6 +142,9 @@ RESUMED = [
     "checkpoint",
     "saved_source",
     "quiet",
+    "watch",
+    "watch_port",
+    "keep_watching",
     "json",
 ]
 """Options that make sense with --resume."""
@@ -143,10 +154,13 @@ def run(options: Train) -> int:
     from slipstream.training.health import TrainingFailed
 
     _refuse_contradictions(options)
+    if options.watch and options.resume is None and options.run is None:
+        options = dataclasses.replace(options, run=_new_path(options))
     if options.seeds is not None:
         return _run_seeds(options, options.seeds)
     try:
-        result = _train(options)
+        with _page_beside(options, options.resume or options.run):
+            result = _train(options)
     except TrainingFailed as error:
         print(f"slipstream train: {error}", file=sys.stderr)
         return 1
@@ -154,7 +168,31 @@ def run(options: Train) -> int:
     return 0 if result.finished else 130
 
 
+def _new_path(options: Train) -> str:
+    """Where a run, or with --seeds several, will be: the page must know before they begin."""
+    from slipstream.runs.directory import new_run_name
+    from slipstream.training.api import RUNS
+    from slipstream.training.several import new_folder
+
+    config = configure(options)
+    if options.seeds is not None:
+        return str(new_folder(config, f"seeds{options.seeds}"))
+    return str(Path(RUNS) / new_run_name(config.env, next(iter(config.policies.values())).algo, config.seed))
+
+
+def _page_beside(options: Train, path: str | None) -> AbstractContextManager[None]:
+    """Inside, there is a page that shows the run, if one is wanted."""
+    if not options.watch or path is None:
+        return nullcontext()
+    from slipstream.cli.watch import page_beside
+
+    return page_beside(path, options.watch_port, stays=options.keep_watching)
+
+
 def _refuse_contradictions(options: Train) -> None:
+    for flag in ("watch_port", "keep_watching"):
+        if getattr(options, flag) and not options.watch:
+            raise ValueError(f"--{flag.replace('_', '-')} is about the page beside training: it needs --watch.")
     if options.resume is not None:
         for field in dataclasses.fields(options):
             if getattr(options, field.name) != field.default and field.name not in RESUMED:
@@ -190,7 +228,8 @@ def _run_seeds(options: Train, seeds: int) -> int:
     from slipstream.training.several import train_seeds
 
     at_once = 1 if options.at_once is None else options.at_once
-    outcomes = train_seeds(configure(options), seeds, run=options.run, at_once=at_once, quiet=options.quiet)
+    with _page_beside(options, options.run):
+        outcomes = train_seeds(configure(options), seeds, run=options.run, at_once=at_once, quiet=options.quiet)
     folder = str(Path(outcomes[0].run).parent)
     if options.quiet:
         say_failures("train", outcomes)

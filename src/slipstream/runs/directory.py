@@ -105,10 +105,17 @@ def find_runs(path: str | Path) -> list[RunDirectory]:
     folder = Path(path)
     if (folder / CONFIG).exists() or not folder.is_dir():
         return [RunDirectory.open(path)]
-    found = sorted((*folder.glob(f"*/{CONFIG}"), *folder.glob(f"*/*/{CONFIG}")))
+    found = run_folders(folder)
     if not found:
         raise RunError(f"{path} is not a run directory, and has no runs in it: there is no {CONFIG}.")
-    return [RunDirectory.open(file.parent) for file in found]
+    return [RunDirectory.open(run) for run in found]
+
+
+def run_folders(folder: Path) -> list[Path]:
+    """What looks like a run: the directory itself, or those in it (and in those in them), by name."""
+    if (folder / CONFIG).exists():
+        return [folder]
+    return [file.parent for file in sorted((*folder.glob(f"*/{CONFIG}"), *folder.glob(f"*/*/{CONFIG}")))]
 
 
 class RunDirectory:

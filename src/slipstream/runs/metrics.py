@@ -11,7 +11,7 @@ import math
 import os
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -77,10 +77,51 @@ def read_metrics(run: RunDirectory) -> list[dict[str, Any]]:
 
 def read_columns(run: RunDirectory) -> dict[str, np.ndarray]:
     """All metrics by name, `[rows]` each, in the order of the run; NaN where a row has no (finite) value."""
-    rows = read_metrics(run)
+    return as_columns(read_metrics(run))
+
+
+def as_columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, np.ndarray]:
+    """Rows of metrics by name, `[rows]` each; NaN where a row has no (finite) value."""
     names = dict.fromkeys(name for row in rows for name in row)
     # NumPy reads None as NaN.
     return {name: np.array([row.get(name) for row in rows], np.float64) for name in names}
+
+
+class MetricsTail:
+    """The metrics of a run that goes on: what is new is read, and the rest remembered.
+
+    Attributes:
+        rows: all that have been read.
+    """
+
+    def __init__(self, run: RunDirectory):
+        self.rows: list[dict[str, Any]] = []
+        self._path = run.metrics_file
+        self._file: tuple[int, int] = (0, 0)
+
+    def read(self) -> bool:
+        """Read what is new: whether anything is. A file that was replaced, or that lost rows, is read anew."""
+        try:
+            with self._path.open("rb") as file:
+                status = os.fstat(file.fileno())
+                number, end = self._file
+                if status.st_ino == number and status.st_size == end:
+                    return False
+                if status.st_ino != number or status.st_size < end:
+                    self.rows, end = [], 0
+                file.seek(end)
+                whole = file.read().rpartition(b"\n")[0]
+        except OSError:
+            changed, self.rows, self._file = bool(self.rows), [], (0, 0)
+            return changed
+        try:
+            new = [json.loads(line) for line in whole.splitlines()]
+        except ValueError:
+            self.rows, self._file = [], (0, 0)
+            return True
+        self.rows += new
+        self._file = (status.st_ino, end + len(whole) + (1 if whole else 0))
+        return bool(new)
 
 
 def metrics(run: str | Path) -> dict[str, np.ndarray]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 import os
 import sys
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,10 @@ in a second cannot be written, 25 can."""
 
 COLOURS = 128
 """Of a GIF: one palette for all frames, so that nothing flickers and what stays the same is stored once."""
+
+
+BETWEEN = 250
+"""How bright the lines between films are that are shown side by side."""
 
 
 class FilmError(ValueError):
@@ -83,6 +88,54 @@ class Film(ABC):
 
     def close(self) -> None:  # noqa: B027 (most have nothing to let go of)
         """Let go of what drew the frames."""
+
+
+class GridFilm(Film):
+    """Several films side by side, row by row; one that is over stays at its last picture."""
+
+    def __init__(self, films: Sequence[Film], width: int, height: int):
+        """Args:
+        films: at the same pace.
+        width: of the whole, in pixels.
+        height: likewise.
+        """
+        longest = max(films, key=len)
+        super().__init__(longest.frame_time, longest.moments)
+        self.films, self.size = films, (width, height)
+        self.columns, self.rows = grid_form(len(films), width, height)
+        self._last: dict[int, np.ndarray] = {}
+
+    def frame(self, number: int) -> np.ndarray:
+        width, height = self.size
+        picture = np.full((height, width, 3), BETWEEN, np.uint8)
+        for place, film in enumerate(self.films):
+            row, column = divmod(place, self.columns)
+            tile = self._tile(place, film, number)
+            room_high, room_wide = height // self.rows - 1, width // self.columns - 1
+            high, wide = min(tile.shape[0], room_high), min(tile.shape[1], room_wide)
+            top = row * height // self.rows + (room_high - high) // 2
+            left = column * width // self.columns + (room_wide - wide) // 2
+            picture[top : top + high, left : left + wide] = tile[:high, :wide]
+        return picture
+
+    def _tile(self, place: int, film: Film, number: int) -> np.ndarray:
+        if number < len(film) - 1:
+            return film.frame(number)
+        if place not in self._last:
+            self._last[place] = film.frame(len(film) - 1)
+        return self._last[place]
+
+    def close(self) -> None:
+        for film in self.films:
+            film.close()
+
+
+def grid_form(count: int, width: int, height: int) -> tuple[int, int]:
+    """Columns and rows for so many films, such that each is about as wide as it is high or a little more."""
+    forms = [(columns, -(-count // columns)) for columns in range(1, count + 1)]
+    wasted = [columns * rows - count for columns, rows in forms]
+    squareness = [abs(math.log(width * rows / (height * columns) / 1.3)) for columns, rows in forms]
+    return min(zip(forms, wasted, squareness), key=lambda form: form[2] + 0.3 * form[1])[0]
 
 
 def write_film(film: Film, file: Path, show: Callable[[range], Iterable[int]] = iter) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 from slipstream.algos.algo import Algorithm, Inputs
 from slipstream.envs.env import Group
 from slipstream.nets.memory import forget
-from slipstream.runs.checkpoint import Checkpoint, load_checkpoint
+from slipstream.runs.checkpoint import Checkpoint, load_checkpoint, read_newest
 from slipstream.runs.directory import RunDirectory, RunError
 from slipstream.runs.export import is_shared_folder, read_shared_folder
 from slipstream.spaces import Box, Discrete, Space, describe, from_json
@@ -142,24 +142,36 @@ def load_policies(
         which: `best`, `latest`, or a checkpoint's name.
         opponents: by group, `RUN` or `RUN:POLICY` that takes the place of the run's own policy.
     """
-    checkpoint = load_checkpoint(run, which)
+    # Where there is none, the second one says so.
+    checkpoint = read_newest(run, ("actor",), which) or load_checkpoint(run, which)
     groups = groups_of_checkpoint(checkpoint, str(run.path))
     own = config_json.from_json(run.config()).policies
     configs, sources = _with_opponents(own, dict(opponents or {}), [g.name for g in groups])
     policies = Policies(groups, configs)
+    return policies, read_actors(policies, checkpoint, sources)
+
+
+def read_actors(policies: Policies, checkpoint: Checkpoint, sources: Mapping[str, str] | None = None) -> ByPolicy:
+    """What acts by the policies of a run, as it was at a checkpoint.
+
+    Args:
+        policies: of that run.
+        checkpoint: which one.
+        sources: by policy, `RUN` or `RUN:POLICY` to take instead.
+    """
     templates = jax.eval_shape(lambda: policies.actors(policies.init(key=jax.random.key(0))))
     arrays = checkpoint.part("actor")
     actors = {}
     for name, template in templates.items():
-        if name in sources:
+        if sources and name in sources:
             origin, there, _ = find_policy(sources[name])
             found = under(load_checkpoint(origin, "best").part("actor"), there)
             actors[name] = from_named_arrays(template, found, f"Policy {there!r} of {origin.path}")
         else:
             actors[name] = from_named_arrays(
-                template, under(arrays, name), f"Checkpoint {checkpoint.name} of {run.path}"
+                template, under(arrays, name), f"Checkpoint {checkpoint.name} of {checkpoint.run.path}"
             )
-    return policies, actors
+    return actors
 
 
 def groups_of_checkpoint(checkpoint: Checkpoint, source: str) -> list[Group]:

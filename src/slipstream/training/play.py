@@ -5,7 +5,7 @@ Evaluations, films, Gymnasium's environments and the live page all go through `p
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -133,7 +133,7 @@ def play(
 
     Args:
         policies: who acts.
-        actors: with which weights.
+        actors: with which weights; whoever puts newer ones into the dictionary is heard from the next step on.
         arena: where; `begin` it first.
         explore: act as in training instead of as well as can be.
         seed: randomness of exploring.
@@ -148,21 +148,39 @@ def play(
         yield Moment(step + 1, arena.rewards(), arena.done())
 
 
+def one_world(state: Mapping[str, np.ndarray], world: int, num_worlds: int) -> dict[str, np.ndarray]:
+    """The state of one of several worlds, as `Env.draw` takes it."""
+
+    def own(values: np.ndarray) -> np.ndarray:
+        lanes = values.shape[-1] // num_worlds
+        return values[..., world * lanes : (world + 1) * lanes]
+
+    return {name: own(values) for name, values in state.items()}
+
+
 def episode_states(
     policies: Policies, actors: ByPolicy, worlds: Worlds, limit: int | None = None
-) -> Iterator[dict[str, np.ndarray]]:
-    """The states of an episode without exploration: at its start and after every step but the one that ends it.
+) -> Iterator[list[dict[str, np.ndarray] | None]]:
+    """The states of an episode in every world, without exploration: at its start and after every step but the one that
+    ends it; then None. When all have ended, that is all.
 
     Args:
         policies: who acts.
         actors: with which weights.
-        worlds: a single world.
+        worlds: one for each episode.
         limit: stop after so many steps.
     """
     arena = WorldsArena(worlds)
     arena.begin()
-    yield worlds.get_state()
+    playing = np.ones(worlds.num_worlds, bool)
+
+    def states() -> list[dict[str, np.ndarray] | None]:
+        state = worlds.get_state()
+        return [one_world(state, w, worlds.num_worlds) if playing[w] else None for w in range(worlds.num_worlds)]
+
+    yield states()
     for moment in play(policies, actors, arena, limit=limit):
-        if moment.done[0]:
+        playing &= ~moment.done
+        if not playing.any():
             return
-        yield worlds.get_state()
+        yield states()

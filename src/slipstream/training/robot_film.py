@@ -23,6 +23,9 @@ long as smoothing edges by several samples."""
 SHADOW = 1024
 """Pixels of the map of shadows; at MuJoCo's own 4096 it takes longer than everything else."""
 
+DISTANCE, TILT = 2.1, -15.0
+"""Of the camera, in sizes of the robot, and in degrees, where the world does not say."""
+
 SKY = (206, 217, 227)
 FLAG = np.array([0.9, 0.1, 0.1, 1.0], np.float32)
 GRID, GRID_REACH = np.array([0.42, 0.44, 0.47, 1.0], np.float32), 10
@@ -47,6 +50,24 @@ def _naming_what_to_install() -> Iterator[None]:
         raise FilmError(f"MuJoCo cannot render here ({error}). Install a software renderer: {INSTALL_GL}") from error
 
 
+def camera_of(env: Any) -> tuple[float, float]:
+    """How far from a robot the camera is in metres, and how it is tilted in degrees."""
+    return env.camera or (DISTANCE * robot_size(env.model.mujoco), TILT)
+
+
+def robot_size(model: Any, with_world: bool = False) -> float:
+    """How large a robot is in its default pose, in metres, without what is fixed to the world or with it."""
+    import mujoco
+
+    data = mujoco.MjData(model)
+    mujoco.mj_kinematics(model, data)
+    endless = (int(mujoco.mjtGeom.mjGEOM_PLANE), int(mujoco.mjtGeom.mjGEOM_HFIELD))
+    seen = np.flatnonzero(~np.isin(model.geom_type, endless) & ((model.geom_bodyid > 0) | with_world))
+    reach = model.geom_rbound[seen, None]
+    low, high = (data.geom_xpos[seen] - reach).min(axis=0), (data.geom_xpos[seen] + reach).max(axis=0)
+    return float(np.linalg.norm(high - low) / np.sqrt(2.0))
+
+
 class RobotFilm(Film):
     """A film of a robot, followed by the camera. Between two control steps it moves evenly from pose to pose."""
 
@@ -69,7 +90,7 @@ class RobotFilm(Film):
         self.camera = mujoco.MjvCamera()
         self.camera.type = mujoco.mjtCamera.mjCAMERA_TRACKING
         self.camera.trackbodyid = next(i for i, body in enumerate(env.model.bodies) if body.link > 0)
-        self.camera.azimuth, (self.camera.distance, self.camera.elevation) = 90.0, env.camera
+        self.camera.azimuth, (self.camera.distance, self.camera.elevation) = 90.0, camera_of(env)
 
     def _renderer(self, width: int, height: int) -> Any:
         import mujoco

@@ -19,6 +19,7 @@ class Ant(UprightRobot):
     """
 
     name = "ant"
+    camera = (3.5, -22.0)
     gymnasium_id = "Ant-v5"
     gymnasium_kwargs = {"include_cfrc_ext_in_observation": False}
     ground_coordinates = 2

@@ -15,6 +15,7 @@ class AntRun(Runner):
     """
 
     name = "ant"
+    camera = (3.5, -22.0)
     feet = ("left_ankle_geom", "right_ankle_geom", "third_ankle_geom", "fourth_ankle_geom")
 
     def __init__(

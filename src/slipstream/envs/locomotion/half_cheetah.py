@@ -14,6 +14,7 @@ class HalfCheetah(ForwardRobot):
     """
 
     name = "cheetah"
+    camera = (2.7, -15.0)
     gymnasium_id = "HalfCheetah-v5"
     normal_velocities = True
 

@@ -53,8 +53,9 @@ class Robot(Env):
     """Of the group of agents (of one)."""
     # Accelerations are the least exact, and only where the next solve starts.
     tolerances = {"observation": 1e-4, "qvel": 1e-4, "qacc": 1e-3}
-    camera: ClassVar[tuple[float, float]] = (4.0, -15.0)
-    """In films: how far from the robot it is in metres, and how it is tilted in degrees (down: negative)."""
+    camera: ClassVar[tuple[float, float] | None] = None
+    """In films: how far from the robot it is in metres, and how it is tilted in degrees (down: negative). None: so that
+    the robot is seen well, by its size."""
     state_type: ClassVar[type[State]] = State
     """With more fields (that have defaults) for a task that needs them."""
 

@@ -84,6 +84,24 @@ def film_episode(
     Returns:
         What the episode came to; None if it was stopped.
     """
+    recorded = record_episode(simulator, policy, seed, limit, width, height, alive)
+    if recorded is None:
+        return None
+    film, filmed = recorded
+    write_film(film, file, show)
+    return filmed
+
+
+def record_episode(
+    simulator: Simulator,
+    policy: NumpyPolicy,
+    seed: int | None,
+    limit: int | None,
+    width: int,
+    height: int,
+    alive: Callable[[int], bool] = lambda steps: True,
+) -> tuple[RecordedFilm, Filmed] | None:
+    """Play an episode without exploring: a film of it, and what it came to. For the arguments, see `film_episode`."""
     rng = np.random.default_rng(0)  # acting without exploring draws nothing
     film = RecordedFilm(1.0 / _fps(simulator), width, height)
     observation = simulator.reset(seed)
@@ -96,8 +114,7 @@ def film_episode(
         observation, reward, terminated, truncated = simulator.step(action[:, 0])
         steps, total, over = steps + 1, total + reward, terminated or truncated
         film.take(steps, simulator.render)
-    write_film(film, file, show)
-    return Filmed(steps, total)
+    return film, Filmed(steps, total)
 
 
 def filmed_simulator(name: str, options: Mapping[str, Any], seed: int, file: Path) -> Simulator:
