@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from slipstream.algos.algo import Algorithm, Inputs, Rollout, WholeRollout
+from slipstream.algos.ensemble import make_ensemble
 from slipstream.algos.settings import ALGORITHMS
 from slipstream.arrays import keep_compiled_programs
 from slipstream.envs.env import Group
@@ -260,6 +261,8 @@ class Policies:
 
 
 def _algorithm(config: PolicyConfig, group: Group, average: Average) -> Algorithm:
+    if config.members:
+        return make_ensemble([_algorithm(member, group, average) for member in config.members], group.action)
     make = ALGORITHMS[config.algo].load_maker()
     network = None if config.network is None else network_maker(config.network)
     return make(config.settings, group.observation, group.action, network=network, average=average)
