@@ -87,7 +87,7 @@ def test_only_the_best_keep_their_weights(board, submission):
 
 def test_scores_that_come_from_matches_change_ranks(board, submission):
     a, b = (board.submit(submission(board, score)) for score in (2.0, 1.0))
-    played = [Match("cart", a.id, {"horse": "x"}, 0.5, 0.1, 8), Match("cart", b.id, {"horse": "x"}, 1.5, 0.1, 8)]
+    played = [Match("cart", e.id, {"horse": "x"}, r, {"horse": -r}, 8) for e, r in ((a, 0.5), (b, 1.5))]
     board.record_matches(played)
     board.rescore({a.id: (0.5, 0.1), b.id: (1.5, 0.1)})
     assert [e.id for e in board.top("cart", 2)] == [b.id, a.id]

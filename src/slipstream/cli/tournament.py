@@ -266,7 +266,7 @@ def _show_leaderboard(options: Board) -> int:
     state = "paused" if control.paused else "stopping or over" if control.stopping else "running"
     print(f"{plan.train.env}: {state}, {control.elapsed:.0f} s, {found['submissions']} agents, {control.pods} pods")
     for pool in plan.pools:
-        Console().print(leaders_table(pool, board.top(pool, options.top)))
+        Console().print(leaders_table(pool, board.top(pool, options.top, kept_only=plan.league)))
     _show_league(found["league"])
     board.close()
     return 0
@@ -275,7 +275,7 @@ def _show_leaderboard(options: Board) -> int:
 def _leaderboard(plan: Plan, board: Leaderboard, top: int) -> dict[str, Any]:
     from slipstream.tournament.league import who_beats_whom
 
-    leaders = {pool: board.top(pool, top) for pool in plan.pools}
+    leaders = {pool: board.top(pool, top, kept_only=plan.league) for pool in plan.pools}
     return {
         "env": plan.train.env,
         "control": dataclasses.asdict(board.control()),

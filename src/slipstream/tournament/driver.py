@@ -118,7 +118,7 @@ class Driver:
         goal = plan.train.stop_at_return
         if goal is None:
             return False
-        best = self.board.top(plan.pools[0], 1)
+        best = self.board.top(plan.pools[0], 1, kept_only=plan.league)
         return bool(best) and best[0].score >= goal
 
     def _note(self) -> bool:
@@ -151,13 +151,14 @@ class Driver:
 
     def _employ(self, slot: Slot, pods: int) -> None:
         agent, epoch = self.board.begin(slot.name)
-        slot.job = self._job(agent, epoch, pods)
+        slot.job = self._job(agent, epoch, int(slot.name.rpartition("-")[2]), pods)
         slot.call, slot.since, slot.idle = self.cluster.run(slot.pod, to_plain(slot.job)), time.monotonic(), False
 
-    def _job(self, agent: str, epoch: int, pods: int) -> Job:
-        """Whom to train next: a matter of the seed, the agent's number and the leaderboard alone."""
+    def _job(self, agent: str, epoch: int, place: int, pods: int) -> Job:
+        """Whom to train next: a matter of the seed, the agent's number, the pod's and the leaderboard alone."""
         plan, number = self.plan, int(agent)
-        pool = plan.pools[number % len(plan.pools)]
+        # In a league a pod stays with its side, for which it has compiled, if there are pods enough for all.
+        pool = plan.pools[(place if pods >= len(plan.pools) else number) % len(plan.pools)]
         rng = np.random.default_rng([plan.train.seed % TRAINING_SEEDS, number])
         leaders = self.board.top(pool, plan.keep, kept_only=True)
         proposal = self.generator(leaders, plan.situation(pool, -(-pods // len(plan.pools))), rng)
@@ -239,12 +240,10 @@ class Driver:
         )
 
     def _rate_again(self) -> None:
-        for pool in self.plan.pools:
-            leaders = {entry.id for entry in self.board.top(pool, 2 * self.plan.keep, kept_only=True)}
-            ratings = rate(self.board.matches(), pool)
-            chosen = {a: (r.mean, r.standard_error) for a, r in ratings.items() if a in leaders}
-            if chosen:
-                self.board.rescore(chosen)
+        """Every match says something of all who are kept."""
+        kept = [entry.id for entry in self.board.kept()]
+        ratings = rate(self.board.matches(kept))
+        self.board.rescore({a: (r.mean, r.standard_error) for a, r in ratings.items() if a in kept})
 
     def _dispose(self, everything: bool = False) -> None:
         """Remove weights that are no longer kept, once nobody is about to read them."""

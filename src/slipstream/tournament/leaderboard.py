@@ -86,9 +86,11 @@ class Match:
     pool: str
     agent: str
     others: dict[str, str]
-    """By pool, who else played."""
+    """By pool, who else played; somebody untrained if a pool is not there."""
     score: float
-    standard_error: float
+    """Its mean return."""
+    against: dict[str, float]
+    """By pool, the mean return of the others."""
     episodes: int
 
 
@@ -256,14 +258,14 @@ class Leaderboard:
         with self.database.writing() as c:
             c.execute(matches.insert(), [dataclasses.asdict(match) for match in played])
 
-    def matches(self, agents: Sequence[str] | None = None) -> list[Match]:
-        """What was played, of some agents or of all."""
+    def matches(self, agents: Sequence[str] | None = None, latest: int = 2000) -> list[Match]:
+        """What was played last, of some agents or of all, in the order it was."""
         names = [f.name for f in dataclasses.fields(Match)]
-        query = sa.select(*(matches.c[name] for name in names)).order_by(matches.c.number)
+        query = sa.select(*(matches.c[name] for name in names)).order_by(matches.c.number.desc()).limit(latest)
         if agents is not None:
             query = query.where(matches.c.agent.in_(agents))
         with self.database.reading() as c:
-            return [Match(**row) for row in c.execute(query).mappings()]
+            return [Match(**row) for row in c.execute(query).mappings()][::-1]
 
     def rescore(self, ratings: Mapping[str, tuple[float, float]]) -> None:
         """Set score and standard error of agents whose rank comes from matches."""

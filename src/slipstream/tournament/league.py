@@ -1,9 +1,10 @@
 """Ratings from matches, for worlds in which several policies play one another.
 
-What an agent earns depends on who else plays. Its rating is what it would earn among average others: matches are fitted
-by `return = rating of the agent - toughness of each of the others`, weighted by how exact each mean is, by least
-squares. A little of every pool's spread pulls ratings of few matches to the middle, so that one lucky match makes no
-leader.
+A match is several episodes in which one agent of every pool plays. Returns of different sides cannot be compared with
+one another (in Tag one side's lie around 10 and the other's around -2), so each is first placed among all returns of
+its own side: 0 is the worst that was ever seen, 1 the best. Who is placed higher than the others has won, all the more
+the further apart they are. To these results Elo ratings are fitted (Bradley and Terry 1952), with the errors that come
+with the fit. The ratings of those who have played little are drawn to the middle, so that one lucky match makes no leader.
 """
 
 from __future__ import annotations
@@ -16,111 +17,124 @@ import numpy as np
 
 from slipstream.tournament.leaderboard import Entry, Match
 
-PRIOR = 1.0
-"""Deviation of ratings and toughness before anything was played, in units of the spread of returns."""
+MIDDLE, ELO = 1000.0, 400.0 / np.log(10.0)
+"""The rating of somebody of whom nothing is known, and what a unit of log-odds is in Elo."""
+
+PRIOR = 1.5
+"""Deviation of ratings before anything was played, in log-odds."""
+
+GAMES = 10.0
+"""As how many games a match counts. Its episodes are many, but they are all against the same others."""
+
+ROUNDS = 50
+"""Steps of Newton's method, at most."""
 
 
 @dataclass(frozen=True)
 class Rating:
-    """What an agent would earn among average others."""
+    """In Elo: 400 more wins ten games for each one that it loses."""
 
     mean: float
     standard_error: float
     matches: int
 
 
-def rate(matches: Sequence[Match], pool: str) -> dict[str, Rating]:
-    """The ratings of the agents of a pool, from what they earned.
-
-    Args:
-        matches: played by anybody.
-        pool: whose.
-    """
-    own = [m for m in matches if m.pool == pool]
-    if not own:
+def rate(matches: Sequence[Match]) -> dict[str, Rating]:
+    """The ratings of all who played, whatever their pool."""
+    agents = sorted({m.agent for m in matches} | {a for m in matches for a in m.others.values()})
+    if not agents:
         return {}
-    agents = sorted({m.agent for m in own})
-    others = sorted({(p, a) for m in own for p, a in m.others.items()})
-    column = {("", a): i for i, a in enumerate(agents)} | {o: len(agents) + i for i, o in enumerate(others)}
-    scores = np.array([m.score for m in own])
-    middle, spread = scores.mean(), max(float(scores.std()), 1e-9)
-    design = np.zeros((len(own), len(column)))
-    for row, m in enumerate(own):
-        design[row, column["", m.agent]] = 1.0
-        for other in m.others.items():
-            design[row, column[other]] = -1.0
-    # A mean over a few episodes can look exact by chance; no match counts more than a hundredth of the spread allows.
-    errors = np.array([max(m.standard_error, 0.01 * spread) for m in own])
-    weighted = design / errors[:, None]
-    prior = np.eye(len(column)) / (PRIOR * spread) ** 2
-    covariance = np.linalg.inv(weighted.T @ weighted + prior)
-    found = covariance @ (weighted.T @ ((scores - middle) / errors))
-    played = {a: sum(m.agent == a for m in own) for a in agents}
+    column = {agent: i for i, agent in enumerate(agents)}
+    design = np.zeros((len(matches), len(agents)))
+    for row, m in enumerate(matches):
+        design[row, column[m.agent]] += 1.0
+        for other in m.others.values():
+            design[row, column[other]] -= 1.0 / len(m.others)
+    # Every player of a match has a row of its own that says the same from its side.
+    games = np.array([GAMES / (1 + len(m.others)) for m in matches])
+    found, covariance = _fit(design, results(matches), games)
+    played = {agent: sum(m.agent == agent for m in matches) for agent in agents}
     return {
-        a: Rating(float(middle + found[i]), float(np.sqrt(covariance[i, i])), played[a]) for i, a in enumerate(agents)
+        agent: Rating(float(MIDDLE + ELO * found[i]), float(ELO * np.sqrt(covariance[i, i])), played[agent])
+        for agent, i in column.items()
     }
 
 
-def matrix(matches: Sequence[Match], rows: Sequence[Entry], columns: Sequence[Entry]) -> list[list[float | None]]:
-    """What those in the rows earned with those in the columns around, `[rows][columns]`; None where they never met.
+def _fit(design: np.ndarray, won: np.ndarray, games: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The strengths that explain best which share of the games was won, and their covariance.
 
     Args:
-        matches: played by anybody.
-        rows: agents of one pool.
-        columns: agents of another.
+        design: `[matches, agents]`, whose strength counts for and against.
+        won: `[matches]`, from 0 to 1.
+        games: `[matches]`
     """
-    met: dict[tuple[str, str], list[Match]] = {}
+    strength = np.zeros(design.shape[1])
+    prior = np.eye(len(strength)) / PRIOR**2
+    for _ in range(ROUNDS):
+        expected = 1.0 / (1.0 + np.exp(-design @ strength))
+        slope = design.T @ (games * (won - expected)) - prior @ strength
+        curvature = (design * (games * expected * (1.0 - expected))[:, None]).T @ design + prior
+        step = np.linalg.solve(curvature, slope)
+        strength += step
+        if np.abs(step).max() < 1e-9:
+            break
+    covariance = np.linalg.inv(curvature)
+    if len(strength) > 1:
+        # Games say nothing of the level that all have in common: an error is that of the distance from it.
+        centre = np.eye(len(strength)) - 1.0 / len(strength)
+        covariance = centre @ covariance @ centre
+    return strength, covariance
+
+
+def results(matches: Sequence[Match]) -> np.ndarray:
+    """Which share of a match each agent has won, `[matches]`: a half if all are placed alike."""
+    returns: dict[str, list[float]] = {}
     for m in matches:
-        for other in m.others.values():
-            met.setdefault((m.agent, other), []).append(m)
+        for pool, value in ((m.pool, m.score), *m.against.items()):
+            returns.setdefault(pool, []).append(value)
+    known = {pool: np.sort(values) for pool, values in returns.items()}
 
-    def mean(found: list[Match]) -> float | None:
-        episodes = sum(m.episodes for m in found)
-        return sum(m.score * m.episodes for m in found) / episodes if episodes else None
+    def place(pool: str, value: float) -> float:
+        """Between 0 and 1: the share of all returns of the same side that are lower."""
+        values = known[pool]
+        return float(np.searchsorted(values, value, "left") + np.searchsorted(values, value, "right")) / 2 / len(values)
 
-    return [[mean(met.get((row.id, column.id), [])) for column in columns] for row in rows]
+    won = []
+    for m in matches:
+        others = [place(pool, value) for pool, value in m.against.items()]
+        won.append(0.5 * (1.0 + place(m.pool, m.score) - (sum(others) / len(others) if others else 0.5)))
+    return np.array(won)
 
 
 def who_beats_whom(matches: Sequence[Match], pools: Mapping[str, Sequence[Entry]]) -> list[dict[str, Any]]:
-    """For every two pools: who played whom, what each earned, and who beat whom.
-
-    One beats the other if both together say so: it earned more above its pool's mean than the other above its own.
+    """For every two pools: what each earned against whom, and which share of it was won; None where two never met.
 
     Args:
         matches: played by anybody.
         pools: the leaders of each, the best one first.
     """
+    won = results(matches)
+    met: dict[tuple[str, str], list[tuple[float, float, float]]] = {}
+    for m, share in zip(matches, won):
+        for pool, other in m.others.items():
+            met.setdefault((m.agent, other), []).append((m.score, m.against[pool], float(share)))
+
+    def mean(a: Entry, b: Entry, which: int) -> float | None:
+        found = [values[which] for values in met.get((a.id, b.id), [])]
+        return sum(found) / len(found) if found else None
+
     names, tables = list(pools), []
-    level = {pool: _level([m for m in matches if m.pool == pool]) for pool in names}
-    for i, a in enumerate(names):
-        for b in names[i + 1 :]:
-            earned = matrix(matches, pools[a], pools[b])
-            conceded = matrix(matches, pools[b], pools[a])
-            margin = [
-                [_margin(x, conceded[c][r], level[a], level[b]) for c, x in enumerate(row)]
-                for r, row in enumerate(earned)
-            ]
+    for i, one in enumerate(names):
+        for other in names[i + 1 :]:
+            rows, columns = pools[one], pools[other]
+            earned, conceded, shares = ([[mean(a, b, k) for b in columns] for a in rows] for k in range(3))
             tables.append(
                 {
-                    "rows": {"pool": a, "agents": [e.id for e in pools[a]]},
-                    "columns": {"pool": b, "agents": [e.id for e in pools[b]]},
+                    "rows": {"pool": one, "agents": [e.id for e in rows]},
+                    "columns": {"pool": other, "agents": [e.id for e in columns]},
                     "row_returns": earned,
-                    "column_returns": [list(column) for column in zip(*conceded)] if conceded else [],
-                    "margin": margin,
+                    "column_returns": conceded,
+                    "rows_win": shares,
                 }
             )
     return tables
-
-
-def _level(matches: Sequence[Match]) -> tuple[float, float]:
-    scores = np.array([m.score for m in matches]) if matches else np.zeros(1)
-    return float(scores.mean()), max(float(scores.std()), 1e-9)
-
-
-def _margin(
-    own: float | None, other: float | None, level: tuple[float, float], other_level: tuple[float, float]
-) -> float | None:
-    """By how much one beat the other, in deviations: positive if it did, negative if it was beaten."""
-    if own is None or other is None:
-        return None
-    return ((own - level[0]) / level[1] - (other - other_level[0]) / other_level[1]) / 2

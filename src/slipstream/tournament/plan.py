@@ -73,6 +73,8 @@ class Plan:
             raise ValueError("A tournament needs an end: minutes, agents or stop_at_return.")
         if self.quantum_seconds is None and self.quantum_steps is None:
             raise ValueError("A quantum needs an end: quantum_seconds or quantum_steps.")
+        if self.league and self.train.stop_at_return is not None:
+            raise ValueError("In a league agents are rated by matches: stop_at_return has no meaning, give minutes.")
         if not self.pools:
             raise ValueError("No policy learns: leave --freeze out for at least one.")
         if isinstance(self.train.driver, PipelineConfig):

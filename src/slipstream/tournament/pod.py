@@ -5,19 +5,20 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from slipstream.runs.checkpoint import load_checkpoint
 from slipstream.runs.directory import RunDirectory
 from slipstream.tournament.leaderboard import Entry, Leaderboard, Match, Submission, Unavailable
+from slipstream.tournament.league import rate
 from slipstream.tournament.plan import Plan
 from slipstream.tournament.storage import Storage, Stored
 from slipstream.tournament.trainee import Arrays, Trainee, actor_of, kind_of, make_trainee
 from slipstream.tournament.updater import place
 from slipstream.training.config_json import to_json
-from slipstream.training.evaluate import Evaluation, GroupScore
+from slipstream.training.evaluate import Evaluation
 
 GLANCE = 1.0
 """Seconds between two looks at whether the agent is still wanted."""
@@ -68,13 +69,26 @@ class Report:
     """Seconds: `start` (`cold_start` if something was compiled), `train`, `evaluate`, `save`, `submit`."""
 
 
+@dataclass(frozen=True)
+class Judgement:
+    """How good an agent is."""
+
+    score: float
+    standard_error: float
+    leaders: Sequence[float]
+    """The scores of those who are kept, in any order."""
+    matches: Sequence[Match] = ()
+    """What was played for it, in a league."""
+
+
 class Pod:
     """Trains one agent after the other, in one process."""
 
     def __init__(self, name: str, plan: Plan):
         self.name, self.plan = name, plan
         self._board, self._storage = Leaderboard(plan.database), Storage(plan.storage)
-        self._trainee: tuple[str, Trainee] | None = None
+        self._trainees: dict[str, Trainee] = {}
+        """By kind; those of every pool are kept warm."""
 
     def run(self, job: Job) -> Report:
         """Train an agent for a quantum and submit it."""
@@ -91,21 +105,22 @@ class Pod:
         times = {"cold_start" if cold else "start": started - began, "train": trained - started}
         if not wanted:
             return Report(job.agent, job.pool, None, 0, times)
-        score, matches = self._judge(job, trainee, opponents)
+        judgement = self._judge(job, trainee, opponents)
         judged = time.perf_counter()
         times["evaluate"] = judged - trained
-        entry, rank = self._submit(job, trainee, score, matches, times, judged - began)
+        entry, rank = self._submit(job, trainee, judgement, times, judged - began)
         times["submit"] = time.perf_counter() - judged - times["save"]
         return Report(job.agent, job.pool, entry, rank, times)
 
     def _begin(self, job: Job) -> tuple[bool, Trainee]:
         """Who trains it, and whether that one has to compile first."""
         kind = kind_of(self.plan, job.pool, job.settings)
-        cold = self._trainee is None or self._trainee[0] != kind
-        if self._trainee is None or cold:
-            self._trainee = None  # makes room for the other one
-            self._trainee = kind, make_trainee(self.plan, job.pool, job.settings)
-        trainee = self._trainee[1]
+        cold = kind not in self._trainees
+        if cold:
+            if len(self._trainees) >= len(self.plan.pools):
+                self._trainees.clear()  # makes room
+            self._trainees[kind] = make_trainee(self.plan, job.pool, job.settings)
+        trainee = self._trainees[kind]
         learner = None if job.parent is None else self._part(job.parent, "learner")
         source = "" if job.parent is None else f"Agent {job.parent.id} ({job.parent.path})"
         trainee.begin(job.seed, job.settings, learner, source)
@@ -139,36 +154,33 @@ class Pod:
                 trainee.oppose(opponents[turn % len(opponents)])
             trainee.iterate()
 
-    def _judge(
-        self, job: Job, trainee: Trainee, opponents: list[dict[str, Arrays]]
-    ) -> tuple[GroupScore, list[tuple[Mapping[str, Origin], Evaluation]]]:
-        """The agent's score, and what was played for it."""
-        group = self.plan.group_of(job.pool)
+    def _judge(self, job: Job, trainee: Trainee, opponents: list[dict[str, Arrays]]) -> Judgement:
+        """What the agent earns on the episodes of the ranking; in a league, what that makes of all ratings."""
         if not self.plan.league:
-            return trainee.judge().groups[group], []
+            score = trainee.judge().groups[self.plan.group_of(job.pool)]
+            leaders = self._board.top(job.pool, self.plan.keep, kept_only=True)
+            return Judgement(score.mean, score.standard_error, [entry.score for entry in leaders])
         played = []
         for several, actors in zip(job.opponents or ({},), opponents or [{}]):
             trainee.oppose(actors)
-            played.append((several, trainee.judge()))
-        scores = [evaluation.groups[group] for _, evaluation in played]
-        mean = sum(s.mean for s in scores) / len(scores)
-        error = sum(s.standard_error**2 for s in scores) ** 0.5 / len(scores)
-        low, high = min(s.minimum for s in scores), max(s.maximum for s in scores)
-        return GroupScore(mean, error, low, high), played
+            played += self._rows(job, several, trainee.judge())
+        kept = [entry for entry in self._board.kept() if entry.pool == job.pool]
+        ratings = rate([*self._board.matches([entry.id for entry in self._board.kept()]), *played])
+        others = [ratings[entry.id].mean if entry.id in ratings else entry.score for entry in kept]
+        own = ratings[job.agent]
+        return Judgement(own.mean, own.standard_error, others, played)
 
     def _submit(
         self,
         job: Job,
         trainee: Trainee,
-        score: GroupScore,
-        played: list[tuple[Mapping[str, Origin], Evaluation]],
+        judged: Judgement,
         times: dict[str, float],
         seconds: float,
     ) -> tuple[Entry, int]:
         """Weights first, then the row: whatever is in the leaderboard can be loaded."""
         plan = self.plan
-        leaders = self._board.top(job.pool, plan.keep, kept_only=True)
-        placement = place(leaders, score.mean, plan.keep)
+        placement = place(judged.leaders, judged.score, plan.keep)
         stored: Stored | None = None
         began = time.perf_counter()
         if placement.enters:
@@ -187,9 +199,9 @@ class Pod:
                 steps=trainee.step,
                 age=trainee.age,
                 seconds=seconds,
-                score=score.mean,
-                standard_error=score.standard_error,
-                episodes=plan.episodes * max(1, len(played)),
+                score=judged.score,
+                standard_error=judged.standard_error,
+                episodes=plan.episodes * max(1, len(job.opponents)),
                 weights=None if stored is None else stored.path,
                 checksum=None if stored is None else stored.checksum,
                 pod=self.name,
@@ -198,18 +210,18 @@ class Pod:
             ),
             patience=SUBMITTING,
         )
-        if played:
-            self._board.record_matches([m for others, e in played for m in self._rows(job, others, e)])
+        if judged.matches:
+            self._board.record_matches(judged.matches)
         return entry, placement.rank
 
     def _rows(self, job: Job, others: Mapping[str, Origin], evaluation: Evaluation) -> list[Match]:
         """What each of those who are known earned in a match."""
         players = {job.pool: job.agent, **{pool: origin.id for pool, origin in others.items()}}
+        earned = {pool: evaluation.groups[self.plan.group_of(pool)].mean for pool in players}
         rows = []
         for pool, agent in players.items():
-            score = evaluation.groups[self.plan.group_of(pool)]
             rest = {p: a for p, a in players.items() if p != pool}
-            rows.append(Match(pool, agent, rest, score.mean, score.standard_error, evaluation.episodes))
+            rows.append(Match(pool, agent, rest, earned[pool], {p: earned[p] for p in rest}, evaluation.episodes))
         return rows
 
 

@@ -91,7 +91,7 @@ def conclude(directory: TournamentDirectory, board: Leaderboard, finished: bool,
         say: is told what is being done.
     """
     plan = directory.plan()
-    leaders = {pool: board.top(pool, plan.keep) for pool in plan.pools}
+    leaders = {pool: board.top(pool, plan.keep, kept_only=plan.league) for pool in plan.pools}
     kept = {pool: board.top(pool, plan.ensemble, kept_only=True) for pool in plan.pools}
     winner = ensemble = None
     if all(kept.values()):
@@ -105,18 +105,13 @@ def conclude(directory: TournamentDirectory, board: Leaderboard, finished: bool,
             write_ensemble(directory.ensemble, plan, agents)
             ensemble = _judged(directory.ensemble, plan, agents)
     history = board.history()
-    league = who_beats_whom(board.matches(), kept_or_all(leaders)) if plan.league else []
+    league = who_beats_whom(board.matches(), leaders) if plan.league else []
     elapsed = board.control().elapsed
     outcome = Outcome(
         str(directory.path), finished, elapsed, len(history), leaders, winner, ensemble, overhead(history), league
     )
     directory.write_result(json.loads(json.dumps(outcome.to_json())))
     return outcome
-
-
-def kept_or_all(leaders: Mapping[str, Sequence[Entry]]) -> dict[str, list[Entry]]:
-    """Those whose weights are kept: the others have left the league."""
-    return {pool: [e for e in entries if e.weights is not None] for pool, entries in leaders.items()}
 
 
 def overhead(history: Sequence[Entry]) -> dict[str, float]:

@@ -95,7 +95,7 @@ matches = sa.Table(
     sa.Column("agent", sa.String(64), nullable=False, index=True),
     sa.Column("others", sa.JSON, nullable=False),
     sa.Column("score", sa.Float, nullable=False),
-    sa.Column("standard_error", sa.Float, nullable=False),
+    sa.Column("against", sa.JSON, nullable=False),
     sa.Column("episodes", sa.Integer, nullable=False),
 )
 """What an agent earned with others around it: a row for each of those who played."""

@@ -60,11 +60,15 @@ class Trainee(Protocol):
         ...
 
 
+def fixed(plan: Plan, pool: str, settings: Mapping[str, float]) -> dict[str, float]:
+    """Of an agent's settings, those that cannot be turned while it is trained."""
+    turned = () if isinstance(plan.train.driver, PipelineConfig) else plan.situation(pool, 1).ranges
+    return {name: value for name, value in settings.items() if name not in turned}
+
+
 def kind_of(plan: Plan, pool: str, settings: Mapping[str, float]) -> str:
     """Agents of the same kind can be trained by the same trainee, one after the other."""
-    turned = [] if isinstance(plan.train.driver, PipelineConfig) else sorted(plan.situation(pool, 1).ranges)
-    fixed = {name: value for name, value in settings.items() if name not in turned}
-    return json.dumps([pool, fixed], sort_keys=True)
+    return json.dumps([pool, fixed(plan, pool, settings)], sort_keys=True)
 
 
 def make_trainee(plan: Plan, pool: str, settings: Mapping[str, float]) -> Trainee:
@@ -73,7 +77,8 @@ def make_trainee(plan: Plan, pool: str, settings: Mapping[str, float]) -> Traine
         name: dataclasses.replace(policy, frozen=name != pool, load=None if name != pool else policy.load)
         for name, policy in plan.train.policies.items()
     }
-    policies[pool] = dataclasses.replace(policies[pool], settings=plan.settings_of(pool, settings))
+    own = plan.settings_of(pool, fixed(plan, pool, settings))
+    policies[pool] = dataclasses.replace(policies[pool], settings=own)
     fields: dict[str, Any] = {"policies": policies, "evaluate_episodes": plan.episodes, "save_replay": False}
     config = dataclasses.replace(plan.train, **fields, stop_at_return=None)
     make = PipelineTrainee if isinstance(config.driver, PipelineConfig) else FusedTrainee

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from slipstream.tournament.leaderboard import Entry
-
 
 @dataclass(frozen=True)
 class Placement:
@@ -18,13 +16,13 @@ class Placement:
     """Whether its weights are kept; its row always is."""
 
 
-def place(leaders: Sequence[Entry], score: float, keep: int) -> Placement:
+def place(leaders: Sequence[float], score: float, keep: int) -> Placement:
     """A submission enters if it is among the best; of equal ones those who came first are better.
 
     Args:
-        leaders: those who are kept, the best one first.
+        leaders: the scores of those who are kept.
         score: of the submission.
         keep: how many are kept.
     """
-    rank = 1 + sum(entry.score >= score for entry in leaders)
+    rank = 1 + sum(other >= score for other in leaders)
     return Placement(rank, rank <= keep)

@@ -47,7 +47,7 @@ class View:
         if self.quiet:
             return
         if self._live is not None:
-            leaders = {pool: self._board.top(pool, SHOWN) for pool in self._plan.pools}
+            leaders = {pool: self._board.top(pool, SHOWN, kept_only=self._plan.league) for pool in self._plan.pools}
             shown = picture(self._plan, self._board.control(), leaders, self._board.at_work(), self._board.count())
             with suppress(OSError):
                 self._live.update(shown)
@@ -57,7 +57,7 @@ class View:
             if done == self._seen and done:
                 return
             self._seen = done
-            best = [self._board.top(pool, 1) for pool in self._plan.pools]
+            best = [self._board.top(pool, 1, kept_only=self._plan.league) for pool in self._plan.pools]
             leads = ", ".join(f"{e.pool} {e.id} {score(e)}" for (e,) in best if e) if all(best) else "nobody yet"
             self.say(f"{self._board.control().elapsed:.0f} s  {self._board.count()} agents  leading: {leads}")
 
@@ -96,13 +96,13 @@ def leaders_table(pool: str, leaders: Sequence[Entry]) -> Table:
 def league_table(found: Mapping[str, Any]) -> Table:
     """Who beats whom, of two pools: what the rows earned, and what the columns did."""
     rows, columns = found["rows"], found["columns"]
-    title = f"what {rows['pool']} (rows) and {columns['pool']} (columns) return; * marks who beats the other"
+    title = f"what {rows['pool']} (rows) and {columns['pool']} (columns) return; * wins"
     table = Table("", *columns["agents"], title=title, title_justify="left")
-    earned, conceded, margin = (found[k] for k in ("row_returns", "column_returns", "margin"))
+    earned, conceded, shares = (found[k] for k in ("row_returns", "column_returns", "rows_win"))
     for i, agent in enumerate(rows["agents"]):
         cells = []
-        for x, y, m in zip(earned[i], conceded[i], margin[i]):
-            won, lost = (" *" if m > 0 else "", " *" if m < 0 else "") if m is not None else ("", "")
+        for x, y, m in zip(earned[i], conceded[i], shares[i]):
+            won, lost = (" *" if m > 0.5 else "", " *" if m < 0.5 else "") if m is not None else ("", "")
             cells.append("-" if x is None else f"{x:.2f}{won} / {y:.2f}{lost}")
         table.add_row(agent, *cells)
     return table
