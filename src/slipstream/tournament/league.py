@@ -4,7 +4,8 @@ A match is several episodes in which one agent of every pool plays. Returns of d
 one another (in Tag one side's lie around 10 and the other's around -2), so each is first placed among all returns of
 its own side: 0 is the worst that was ever seen, 1 the best. Who is placed higher than the others has won, all the more
 the further apart they are. To these results Elo ratings are fitted (Bradley and Terry 1952), with the errors that come
-with the fit. The ratings of those who have played little are drawn to the middle, so that one lucky match makes no leader.
+with the fit. The ratings of those who have played little are drawn to the middle, so that one lucky match makes no
+leader.
 """
 
 from __future__ import annotations

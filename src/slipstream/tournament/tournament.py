@@ -37,6 +37,11 @@ GLANCE = 0.5
 RESTARTS = 5
 """So many drivers may die one after the other without a single new submission."""
 
+PAUSE = 2.0
+"""Seconds before another driver takes over, times how many have ended without a submission."""
+
+DRIVER = (sys.executable, "-m", "slipstream.tournament.driver")
+
 STOPPING = 30.0
 """Seconds beyond the pods' own patience that the driver has to end when it is asked to."""
 
@@ -62,7 +67,9 @@ def run_tournament(
             raise RunError(f"The database {board.database.shown} already holds a tournament: name another --database.")
         Storage(plan.storage)
         board.change(pods=plan.pods)
-        return _drive(directory, board, address, quiet)
+        with View(plan, board, quiet) as view:
+            finished = drive(directory, board, address, view)
+        return conclude(directory, board, finished, view.say)
     finally:
         directory.release()
 
@@ -87,7 +94,9 @@ def resume_tournament(
             directory.change(plan)
         board = Leaderboard(plan.database)
         board.change(stopping=False, paused=False)
-        return _drive(directory, board, address, quiet)
+        with View(plan, board, quiet) as view:
+            finished = drive(directory, board, address, view)
+        return conclude(directory, board, finished, view.say)
     finally:
         directory.release()
 
@@ -103,11 +112,16 @@ def _checked(plan: Plan) -> Plan:
     return plan
 
 
-def _drive(directory: TournamentDirectory, board: Leaderboard, address: str | None, quiet: bool) -> Outcome:
+def drive(directory: TournamentDirectory, board: Leaderboard, address: str | None, view: View) -> bool:
+    """Have a tournament driven until it is over, by one process after the other if need be.
+
+    Returns:
+        Whether it came to its end (and was not interrupted).
+    """
     plan = directory.plan()
-    interrupted, barren, submitted = False, 0, board.count()
+    interrupted, barren, submitted, worked = False, 0, board.count(), False
     driver: Driver | None = None
-    with View(plan, board, quiet) as view, Interrupt() as interrupt:
+    with Interrupt() as interrupt:
         view.say(f"starting {plan.pods} pods of {plan.train.env} ...")
         try:
             driver = Driver(directory, address)
@@ -116,16 +130,19 @@ def _drive(directory: TournamentDirectory, board: Leaderboard, address: str | No
                     interrupted = True
                     _insist(board, stopping=True)
                 if (code := driver.code) == OVER:
-                    break
+                    return not interrupted
                 if code is not None:
-                    if code == BAD_INPUT:
+                    worked = worked or code != BAD_INPUT
+                    if not worked:
                         raise ValueError(driver.last_words())
-                    barren = barren + 1 if board.count() == submitted else 0
-                    submitted = board.count()
-                    if barren >= RESTARTS or interrupted:
+                    count = _count(board, submitted)
+                    barren = barren + 1 if count == submitted else 1
+                    submitted = count
+                    if barren > RESTARTS or interrupted:
                         how = f"slipstream tournament --resume {shlex.quote(str(directory.path))}"
                         raise RunError(f"{driver.last_words()} (all of it: {directory.output}). Go on with: {how}")
                     directory.log(f"the driver has ended ({code}): another one takes over")
+                    time.sleep(PAUSE * (barren - 1))
                     driver = Driver(directory, address)
                 try:
                     view.look()
@@ -135,7 +152,13 @@ def _drive(directory: TournamentDirectory, board: Leaderboard, address: str | No
         finally:
             if driver is not None:
                 driver.end()
-    return conclude(directory, board, not interrupted, view.say)
+
+
+def _count(board: Leaderboard, otherwise: int) -> int:
+    try:
+        return board.count()
+    except Unavailable:
+        return otherwise
 
 
 def _insist(board: Leaderboard, **wanted: Any) -> None:
@@ -159,7 +182,7 @@ class Driver:
         with self._output.open("ab") as output:
             # In a session of its own, a Ctrl-C on the terminal reaches it only through us.
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "slipstream.tournament.driver"],
+                DRIVER,
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=subprocess.STDOUT,
