@@ -65,7 +65,7 @@ class Cluster:
         self._ray, self._plan = ray, plan
         how: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
         if address is None:
-            how |= {"include_dashboard": False, "object_store_memory": OBJECT_STORE, "num_cpus": _cores()}
+            how |= {"include_dashboard": False, "object_store_memory": OBJECT_STORE, "num_cpus": cores()}
         try:
             ray.init(address=address or "local", namespace="slipstream", **how)
         except (ConnectionError, ValueError, RuntimeError) as error:
@@ -143,7 +143,8 @@ class Cluster:
         self._ray.shutdown()
 
 
-def _cores() -> int:
+def cores() -> int:
+    """Of this machine, as far as this process may use them."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from slipstream.envs.registry import INTERACTIVE
 from slipstream.runs.directory import RunError
+from slipstream.tournament.cluster import cores
 from slipstream.tournament.directory import TournamentDirectory, at_home, new_directory
 from slipstream.tournament.driver import BAD_INPUT, OVER
 from slipstream.tournament.leaderboard import Leaderboard, Unavailable
@@ -58,6 +59,8 @@ def run_tournament(
         quiet: show nothing.
     """
     plan = _checked(plan)
+    if address is None:
+        _check_this_machine(plan)
     path = Path(run) if run is not None else new_directory(plan, RUNS)
     plan = dataclasses.replace(plan, **at_home(plan, path))
     directory = TournamentDirectory.create(path, plan)
@@ -110,6 +113,15 @@ def _checked(plan: Plan) -> Plan:
     plan = dataclasses.replace(plan, train=train)
     plan.check()
     return plan
+
+
+def _check_this_machine(plan: Plan) -> None:
+    """Without a cluster there are the cores of this machine."""
+    if plan.cpus_per_pod > cores():
+        raise ValueError(
+            f"A pod needs {plan.cpus_per_pod:g} CPUs, and this machine has {cores()}: give --cpus-per-pod, or the "
+            "--address of a cluster."
+        )
 
 
 def drive(directory: TournamentDirectory, board: Leaderboard, address: str | None, view: View) -> bool:
