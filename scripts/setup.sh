@@ -56,4 +56,10 @@ if [ "$(uname)" = Linux ] && ! ldconfig -p | grep -q libEGL.so.1; then
     echo "No EGL found: installing a software renderer for slipstream video"
     apt_install libegl1 libgl1-mesa-dri || echo "Films need it: apt-get install libegl1 libgl1-mesa-dri" >&2
 fi
+
+# Only tests need this one: the leaderboard of a tournament is tried on a real server too.
+if [ "$(uname)" = Linux ] && ! compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null && ! command -v initdb >/dev/null; then
+    echo "No PostgreSQL found: installing one for the tests of the leaderboard"
+    apt_install postgresql || echo "Tests of the leaderboard need it: apt-get install postgresql" >&2
+fi
 touch .venv/.ready

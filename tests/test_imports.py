@@ -94,6 +94,8 @@ def test_slipstream_keeps_its_own_contracts(tmp_path):
         ("slipstream/envs/registry.py", "import gymnasium", "Only robots, films and adapters"),
         ("slipstream/runs/curves.py", "from PIL import Image", "Only robots, films and adapters"),
         ("slipstream/training/fused.py", "import torch", "it is JAX"),
+        ("slipstream/training/fused.py", "import ray", "Only the tournament knows Ray"),
+        ("slipstream/tournament/pod.py", "import ray", "one module knows Ray"),
     ],
 )
 def test_a_wrong_import_breaks_a_contract(tmp_path, module, line, contract):

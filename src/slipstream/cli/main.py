@@ -14,6 +14,7 @@ COMMANDS = {
     "envs": ("envs:Envs", "the worlds that come with Slipstream"),
     "train": ("train:Train", "train policies in a world"),
     "sweep": ("sweep:Sweep", "train with combinations of settings, and say which is best"),
+    "tournament": ("tournament:Tournament", "let many agents train at once, and new ones start from the leaders"),
     "eval": ("evaluate:Eval", "how good the policies of a run are"),
     "plot": ("plot:Plot", "learning curves of one or more runs"),
     "export": ("export:Export", "the policies of a run for elsewhere: a folder to share, ONNX, NumPy, C"),
@@ -81,7 +82,11 @@ def _run_command(name: str, arguments: list[str]) -> int:
 
     module_name, _, record = COMMANDS[name][0].partition(":")
     module: Any = importlib.import_module(f"slipstream.cli.{module_name}")
-    options = tyro.cli(getattr(module, record), args=arguments, prog=f"slipstream {name}")
+    kind, actions = getattr(module, record), getattr(module, "ACTIONS", {})
+    if arguments and arguments[0] in actions:
+        kind, name = actions[arguments[0]], f"{name} {arguments[0]}"
+        arguments = arguments[1:]
+    options = tyro.cli(kind, args=arguments, prog=f"slipstream {name}")
     from slipstream.arrays import BackendError
     from slipstream.runs.directory import RunError
 

@@ -25,6 +25,8 @@ class Plot:
     """Where to write, without suffix (a PNG and an SVG); by default `curves` in the first directory."""
     metric: str | None = None
     """Which metric; by default the returns of every group, in training and evaluated."""
+    lineage: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Draw who came from whom in a tournament, whose directory is given instead of runs'."""
     json: bool = False
     """Print which files were written as JSON."""
 
@@ -34,8 +36,28 @@ def run(options: Plot) -> int:
 
     if not options.runs:
         raise ValueError("Name at least one run directory.")
+    if options.lineage:
+        return _draw_lineage(options)
     out = Path(options.out) if options.out else Path(options.runs[0]) / "curves"
-    files = [str(f) for f in draw_curves(list(options.runs), out, options.metric)]
+    return _tell(draw_curves(list(options.runs), out, options.metric), options)
+
+
+def _draw_lineage(options: Plot) -> int:
+    if len(options.runs) > 1 or options.metric is not None:
+        raise ValueError("--lineage draws one tournament: name its directory alone, and no --metric.")
+    from slipstream.tournament.lineage import draw_lineage
+    from slipstream.tournament.tournament import board_of
+
+    (where,) = tuple(options.runs)
+    plan, board = board_of(where)
+    out = Path(options.out) if options.out else Path(where) / "lineage"
+    history = board.history()
+    title = f"{plan.train.env}: {len(history)} agents by {plan.generator}"
+    return _tell(draw_lineage(history, title, out), options)
+
+
+def _tell(written: list[Path], options: Plot) -> int:
+    files = [str(f) for f in written]
     result: dict[str, Any] = {"files": files}
     print(json_module.dumps(result) if options.json else "\n".join(f"Wrote {f}" for f in files))
     return 0

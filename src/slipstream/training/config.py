@@ -30,8 +30,12 @@ class PolicyConfig:
     """An Equinox module instead of the usual network, as a class or by its name, `path/to/file.py:Class` or
     `module:Class` (it is kept by name). It is made by `Class(inputs, outputs, key=...)`, once for the policy and once
     for its values, and maps `[inputs]` to `[outputs]`."""
+    members: tuple[PolicyConfig, ...] = ()
+    """An ensemble: these act together as this policy, by the mean of their actions or by a vote. It does not learn."""
 
     def __post_init__(self) -> None:
+        if self.members and not self.frozen:
+            raise ValueError("An ensemble of policies acts, but does not learn: it must be frozen.")
         if self.algo not in ALGORITHMS:
             raise ValueError(f"Unknown algorithm {self.algo!r}: {nearest_names(self.algo, list(ALGORITHMS))}")
         if self.network is not None:

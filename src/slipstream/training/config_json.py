@@ -147,7 +147,8 @@ def _record(kind: type) -> Callable[[Any, Any], Any]:
 def _policy(value: Any, _: Any) -> PolicyConfig:
     """Settings are those of the policy's algorithm."""
     made = make_settings(_object(value).get("algo", "ppo"), _object(value.get("settings", {})))
-    return _make_policy({**value, "settings": made}, PolicyConfig)
+    members = tuple(_policy(member, None) for member in value.get("members", ()))
+    return _make_policy({**value, "settings": made, "members": members}, PolicyConfig)
 
 
 def _driver(value: Any, _: Any) -> Driver:

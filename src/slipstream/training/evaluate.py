@@ -108,7 +108,14 @@ class Judge:
     """Evaluates the policies of a run, always on the same episodes: scores can be compared, and a resumed run judges as
     it would have."""
 
-    def __init__(self, config: TrainConfig, policies: Policies, env: AnyEnv | None = None):
+    def __init__(self, config: TrainConfig, policies: Policies, env: AnyEnv | None = None, *, seed: int | None = None):
+        """Args:
+        config: of the run.
+        policies: who acts.
+        env: the world itself, where it cannot be made from its name.
+        seed: of the episodes; by default that of the run and `EVALUATION_SEED`.
+        """
+        self._seed = config.seed + EVALUATION_SEED if seed is None else seed
         self._config, self._policies, self._env = config, policies, env
         self._arena: WorldsArena | None = None
         self._start: dict[str, np.ndarray] = {}
@@ -129,7 +136,7 @@ class Judge:
     def __call__(self, actors: ByPolicy) -> Evaluation:
         if self._arena is None:
             c = self._config
-            seed = c.seed + EVALUATION_SEED
+            seed = self._seed
             self._arena = WorldsArena(
                 evaluation_worlds(self._env or c.env, c.evaluate_episodes, seed, c.backend, **dict(c.env_options))
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from typing import Any
 
@@ -15,7 +16,7 @@ from slipstream.runs.checkpoint import Checkpoint
 from slipstream.runs.directory import RunError
 from slipstream.runs.reading import REPLAY
 from slipstream.training.config import FusedConfig, TrainConfig
-from slipstream.training.policies import ByPolicy, Policies, committed
+from slipstream.training.policies import ByPolicy, Dials, Policies, committed
 from slipstream.training.replays import Replays
 from slipstream.training.saving import from_named_arrays, named_arrays, under
 from slipstream.training.shards import Shards
@@ -55,10 +56,10 @@ class FusedTrainer:
         )
         self.policies = Policies(self.worlds.groups, config.policies, self.shards)
         # XLA's own generator: drawing actions with JAX's default one takes longer than the network.
-        init_key, self.key = jax.jit(lambda s: jax.random.split(jax.random.key(s, impl="rbg")))(
-            config.seed & 0xFFFFFFFF
-        )
-        fresh = committed(jax.jit(lambda k: self.policies.init(key=k))(init_key))
+        self._keys = jax.jit(lambda s: jax.random.split(jax.random.key(s, impl="rbg")))
+        self._init = jax.jit(lambda k: self.policies.init(key=k))
+        init_key, self.key = self._keys(config.seed & 0xFFFFFFFF)
+        fresh = committed(self._init(init_key))
         actors = self.policies.actors(fresh)
         self.states: ByPolicy = {name: fresh[name] for name in self.policies.learning}
         self.frozen: ByPolicy = {name: actors[name] for name in actors if name not in self.states}
@@ -75,7 +76,23 @@ class FusedTrainer:
         self.replays = Replays(self.policies, self.store.views, driver.steps_per_iteration, self.worlds.backend)
         self.worlds.observe_into(self.store, 0)
         self.iteration = 0
+        self.dials: Dials = {}
+        """What differs from the settings, for now."""
         self._spent: dict[str, float] = {"simulation": 0.0, "inference": 0.0, "update": 0.0}
+
+    def begin_anew(self, seed: int) -> None:
+        """Be what a new trainer of another seed would be, without compiling anything."""
+        self.config = dataclasses.replace(self.config, seed=seed)
+        init_key, self.key = self._keys(seed & 0xFFFFFFFF)
+        fresh = committed(self._init(init_key))
+        self.states = {name: fresh[name] for name in self.states}
+        self.frozen = {name: actor for name, actor in self.policies.actors(fresh).items() if name in self.frozen}
+        self.ages = dict.fromkeys(self.ages, 0)
+        self.memory = self.policies.new_memory(self.worlds.num_worlds)
+        self.replays.forget()
+        self.worlds.reset(seed)
+        self.worlds.observe_into(self.store, 0)
+        self.iteration = 0
 
     def load_starting_points(self) -> None:
         """Begin from earlier runs where the policies are configured so."""
@@ -115,11 +132,13 @@ class FusedTrainer:
         metrics: dict[str, dict[str, jax.Array]] = {}
         if self.policies.on_policy:
             states = {name: self.states[name] for name in self.policies.on_policy}
-            learned = self.policies.update(states, views, store.kept, elapsed, key=self.key, iteration=self.iteration)
+            learned = self.policies.update(
+                states, views, store.kept, elapsed, self.dials, key=self.key, iteration=self.iteration
+            )
             self.states, metrics = self.states | learned[0], learned[1]
         if self.replays.names:
             states = {name: self.states[name] for name in self.replays.names}
-            learned = self.replays.learn(states, views, store.kept, elapsed, key=self.key)
+            learned = self.replays.learn(states, views, store.kept, elapsed, self.dials, key=self.key)
             self.states, metrics = self.states | learned[0], metrics | learned[1]
         # The store's readers must have finished before the next rollout writes to it.
         jax.block_until_ready((self.states, metrics))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from slipstream.algos.algo import Algorithm, Inputs, Rollout, WholeRollout
+from slipstream.algos.ensemble import make_ensemble
 from slipstream.algos.settings import ALGORITHMS
 from slipstream.arrays import keep_compiled_programs
 from slipstream.envs.env import Group
@@ -23,6 +26,10 @@ from slipstream.training.shards import Shards
 ByPolicy = dict[str, Any]
 Views = Mapping[str, Any]
 """What a `Store` shows to JAX; of anything else that is played in, the same with a single slot."""
+
+Dials = Mapping[str, Mapping[str, Any]]
+"""By policy, numbers that take the place of those in its settings while it learns. Programs are compiled for any value
+of a dial, so that turning one costs nothing."""
 
 
 class Policies:
@@ -39,10 +46,10 @@ class Policies:
         named = {g.name: g for g in groups}
         self.configs = configs
         self.shards = Shards() if shards is None else shards
-        average = self.shards.average
+        self._average = self.shards.average
         self.groups: dict[str, list[Group]] = {n: [named[g] for g in config.groups] for n, config in configs.items()}
         self.algorithms: dict[str, Algorithm] = {
-            name: _algorithm(configs[name], members[0], average) for name, members in self.groups.items()
+            name: _algorithm(configs[name], members[0], self._average) for name, members in self.groups.items()
         }
         self.learning = [name for name, config in configs.items() if not config.frozen]
         self.on_policy = [n for n in self.learning if isinstance(self.algorithms[n].experience, WholeRollout)]
@@ -186,6 +193,7 @@ class Policies:
         views: Views,
         kept: ByPolicy,
         elapsed: Mapping[str, float],
+        dials: Dials,
         *,
         key: jax.Array,
         iteration: int,
@@ -197,29 +205,39 @@ class Policies:
             views: of the store.
             kept: what acting kept.
             elapsed: by policy, how much of its schedules it has behind it, from 0 to 1.
+            dials: what differs from the settings; empty: nothing.
             key: randomness of the whole run.
             iteration: tells this call's randomness from others'.
         """
         shards = self.shards
         states, key = shards.given_to_all((states, key))
         lanes = shards.put_together((views, kept))
-        return shards.own_copy(self._update(states, lanes, elapsed, key, iteration))
+        return shards.own_copy(self._update(states, lanes, elapsed, dials, key, iteration))
 
-    def _update_all(self, states: ByPolicy, lanes: tuple[Views, ByPolicy], elapsed, key, iteration):
+    def _update_all(self, states: ByPolicy, lanes: tuple[Views, ByPolicy], elapsed, dials, key, iteration):
         steps = lanes[0]["done"].shape[0] - 1  # one more than the last slot that actions were drawn for
         now = jax.random.fold_in(jax.random.fold_in(key, iteration), steps)
-        return self.shards.together(self._update_share, (states, elapsed, now), lanes)
+        return self.shards.together(self._update_share, (states, elapsed, dials, now), lanes)
 
-    def _update_share(self, number: Any, shared: tuple[ByPolicy, Any, jax.Array], lanes: tuple[Views, ByPolicy]):
-        (states, elapsed, now), (views, kept) = shared, lanes
+    def _update_share(self, number: Any, shared: tuple[ByPolicy, Any, Dials, jax.Array], lanes: tuple[Views, ByPolicy]):
+        (states, elapsed, dials, now), (views, kept) = shared, lanes
         updated, metrics = {}, {}
         keys = jax.random.split(self.shards.learning_key(now, number), max(len(self.on_policy), 1))
         for name, k in zip(self.on_policy, keys):
             rollout = self.rollout(name, views, kept[name])
-            updated[name], metrics[name] = self.algorithms[name].update(
-                states[name], rollout, elapsed=elapsed[name], key=k
-            )
+            algorithm = self.with_dials(name, dials.get(name, {}))
+            updated[name], metrics[name] = algorithm.update(states[name], rollout, elapsed=elapsed[name], key=k)
         return updated, metrics
+
+    def with_dials(self, name: str, values: Mapping[str, Any]) -> Algorithm:
+        """A policy's algorithm with some settings from elsewhere: numbers that are only known as it runs."""
+        if not values:
+            return self.algorithms[name]
+        settings = copy.copy(self.configs[name].settings)
+        for setting, value in values.items():
+            object.__setattr__(settings, setting, value)  # whoever turns a dial has checked where to
+        config = dataclasses.replace(self.configs[name], settings=settings)
+        return _algorithm(config, self.groups[name][0], self._average)
 
     def rollout(self, name: str, views: Views, kept: Any) -> Rollout:
         """What a policy's agents went through, as a full store shows it."""
@@ -243,6 +261,8 @@ class Policies:
 
 
 def _algorithm(config: PolicyConfig, group: Group, average: Average) -> Algorithm:
+    if config.members:
+        return make_ensemble([_algorithm(member, group, average) for member in config.members], group.action)
     make = ALGORITHMS[config.algo].load_maker()
     network = None if config.network is None else network_maker(config.network)
     return make(config.settings, group.observation, group.action, network=network, average=average)

@@ -16,7 +16,7 @@ from slipstream.replay.ring import Ring, add, draw, surprised
 from slipstream.replay.rows import pack
 from slipstream.runs.array_file import Streamed
 from slipstream.runs.directory import RunError
-from slipstream.training.policies import ByPolicy, Policies, Views, committed
+from slipstream.training.policies import ByPolicy, Dials, Policies, Views, committed
 
 UPDATES_AT_ONCE = 64
 """Gradient steps of one call, at most: their batches are drawn together."""
@@ -60,6 +60,7 @@ class Replays:
         views: Views,
         kept: ByPolicy,
         elapsed: Mapping[str, float],
+        dials: Dials,
         *,
         key: jax.Array,
     ) -> tuple[ByPolicy, dict[str, dict[str, jax.Array]]]:
@@ -70,11 +71,19 @@ class Replays:
             size = int(ring.size)
             if size >= max(one.replay.warm_up, 1):
                 for _ in range(one.calls_due()):
-                    updated[name], ring, learned = one.learn(updated[name], ring, elapsed[name], key)
+                    updated[name], ring, learned = one.learn(
+                        updated[name], ring, elapsed[name], dials.get(name, {}), key
+                    )
                     told |= learned
             self._rings[name] = ring
             metrics[name] = told | {"replay": size}
         return updated, metrics
+
+    def forget(self) -> None:
+        """Begin with nothing remembered."""
+        for name, one in self._of.items():
+            self._rings[name] = one.empty()
+            one.owed, one.calls = 0.0, 0
 
     # Checkpoints.
 
@@ -117,7 +126,6 @@ class _OneReplay:
         self.owed = 0.0
         """Gradient steps that are due and have not been taken."""
         self.calls = 0
-        update = policies.algorithms[name].update
 
         def remember(ring: Ring, views: Views, kept: Any) -> tuple[Ring, dict[str, jax.Array]]:
             rollout: Rollout = policies.rollout(name, views, kept)
@@ -127,12 +135,13 @@ class _OneReplay:
             return add(ring, rows, usable), {"observations_not_finite": (in_game & ~finite).sum()}
 
         def learn(
-            state: Any, ring: Ring, elapsed: Any, key: jax.Array, call: Any
+            state: Any, ring: Ring, elapsed: Any, dials: Mapping[str, Any], key: jax.Array, call: Any
         ) -> tuple[Any, Any, dict[str, jax.Array]]:
             # Far from the keys of acting, which come from the run's key and the iteration.
             mine = jax.random.fold_in(jax.random.fold_in(key, FIRST_KEY + policies.learning.index(name)), call)
             draw_key, update_key = jax.random.split(mine)
             batch, index = draw(ring, self.layout, replay, self.updates, key=draw_key)
+            update = policies.with_dials(name, dials).update
             state, metrics = update(state, batch, elapsed=elapsed, key=update_key)
             return state, surprised(ring, replay, index, metrics.pop(SURPRISE)).priority, metrics
 
@@ -153,8 +162,10 @@ class _OneReplay:
         self.owed -= calls * self.updates
         return calls
 
-    def learn(self, state: Any, ring: Ring, elapsed: float, key: jax.Array) -> tuple[Any, Ring, dict[str, jax.Array]]:
-        state, priority, metrics = self._learn(state, ring, elapsed, key, self.calls)
+    def learn(
+        self, state: Any, ring: Ring, elapsed: float, dials: Mapping[str, Any], key: jax.Array
+    ) -> tuple[Any, Ring, dict[str, jax.Array]]:
+        state, priority, metrics = self._learn(state, ring, elapsed, dials, key, self.calls)
         self.calls += 1
         return state, Ring(ring.rows, priority, ring.cursor, ring.size), metrics
 

@@ -33,6 +33,8 @@ def recipe_of(config: PolicyConfig, observation: Box, action: Space) -> dict[str
         observation: what it sees.
         action: what it does.
     """
+    if config.members:
+        raise ValueError("An ensemble of policies can only be evaluated in environments of Gymnasium.")
     if config.network is not None:
         raise ValueError(
             f"The network {config.network} cannot act here: environments of Gymnasium are sampled by processes without "
