@@ -12,12 +12,12 @@ from dataclasses import dataclass
 import drjit as dr
 
 from slipstream.physics import spatial as sp
-from slipstream.physics.constraints import Cone, Row
+from slipstream.physics.constraints import Cone, Row, row_force
 from slipstream.physics.control import when
 from slipstream.physics.dynamics import TreeMatrix, multiply, project_forces
 from slipstream.physics.kinematics import Pose
 from slipstream.physics.model import Model
-from slipstream.physics.problem import LinkValues, Problem, any_touching, cone_rows, row_force
+from slipstream.physics.problem import LinkValues, Problem, any_touching, cone_rows
 from slipstream.physics.spatial import Scalar
 from slipstream.physics.woodbury import slots_gradient
 
@@ -28,7 +28,7 @@ class Local:
 
     Attributes:
         gradient: nv scalars.
-        hessian: without the slots.
+        hessian: without the slots, and without rows that cross the tree.
         magnitude: what the diagonal of the Hessian was summed up of, nv scalars: its rounding is that of these.
         values: of the cones.
     """
@@ -44,7 +44,7 @@ def gradient_and_hessian(problem: Problem, acceleration: Sequence[Scalar], motio
     gradient = [sp.sub(x, f) for x, f in zip(multiply(model, problem.mass, acceleration), problem.force)]
     hessian, values = dict(problem.mass), {}
     for row in problem.rows:
-        _add_row(row, acceleration, gradient, hessian)
+        _add_row(row, acceleration, gradient, hessian if row.is_on_one_branch(model) else None)
     magnitude = [hessian[d, d] for d in range(model.nv)]
     if problem.cones:
         force = [sp.ZERO6] * len(model.links)
@@ -58,12 +58,14 @@ def gradient_and_hessian(problem: Problem, acceleration: Sequence[Scalar], motio
     return Local(gradient, hessian, magnitude, values)
 
 
-def _add_row(row: Row, acceleration: Sequence[Scalar], gradient: list[Scalar], hessian: TreeMatrix) -> None:
+def _add_row(row: Row, acceleration: Sequence[Scalar], gradient: list[Scalar], hessian: TreeMatrix | None) -> None:
     x = sp.dot(row.direction, [acceleration[d] for d in row.dofs], row.offset)
     push, stiffness = row_force(row, x)
     for k, d in enumerate(row.dofs):
         gradient[d] = sp.fma(row.direction[k], push, gradient[d])
         along = sp.mul(row.direction[k], stiffness)
+        if hessian is None:
+            continue
         for j, e in enumerate(row.dofs[: k + 1]):
             hessian[d, e] = sp.fma(along, row.direction[j], hessian[d, e])
 

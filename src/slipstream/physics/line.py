@@ -67,6 +67,8 @@ class Line:
     def _rows(self, length: Scalar) -> Sums:
         total = NOTHING
         for row in self.problem.rows:
+            if row.is_equality:  # it has one side only
+                continue
             x = sp.dot(row.direction, [self.acceleration[d] for d in row.dofs], row.offset)
             y = sp.dot(row.direction, [self.step[d] for d in row.dofs])
             total = _edge(total, row.stiffness, x, y, length) if row.loss is None else _dry(total, row, x, y, length)

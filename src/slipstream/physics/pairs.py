@@ -83,12 +83,13 @@ def find_pairs(m: mujoco.MjModel, safe_timestep: float, self_collision: bool) ->
     bit = mujoco.mjtDisableBit
     if m.opt.disableflags & (int(bit.mjDSBL_CONTACT) | int(bit.mjDSBL_CONSTRAINT)):
         return [], []
-    links = _links(m)
+    links = links_of_bodies(m)
     link_of = [links[b] for b in m.geom_bodyid.tolist()]
     explicit = {tuple(sorted((int(m.pair_geom1[p]), int(m.pair_geom2[p])))): p for p in range(m.npair)}
     make = _Maker(m, link_of, safe_timestep)
     pairs = [make.explicit(p) for p in explicit.values()]
-    pairs += [make.mixed(a, b) for a, b in _dynamic_pairs(m) if (a, b) not in explicit]
+    dynamic = ((a, b) for a, b in _dynamic_pairs(m) if (a, b) not in explicit)
+    pairs += [make.mixed(a, b) for a, b in dynamic if link_of[a] or link_of[b]]
     if not self_collision:
         pairs = [pair for pair in pairs if pair.is_external]
     kept = {tuple(sorted((pair.geom1, pair.geom2))) for pair in pairs}
@@ -121,7 +122,7 @@ def _dynamic_pairs(m: mujoco.MjModel) -> Iterator[tuple[int, int]]:
             yield a, a + 1 + int(b)
 
 
-def _links(m: mujoco.MjModel) -> list[int]:
+def links_of_bodies(m: mujoco.MjModel) -> list[int]:
     """The link of every body: bodies with joints, and the world, start a new one."""
     links, count = [], -1
     for b in range(m.nbody):

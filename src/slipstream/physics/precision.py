@@ -51,7 +51,8 @@ def stiffness_ratio(model: Model, least_friction: float) -> float:
         ratios.append(ratio)
     # The limit of one joint is stiff on the diagonal alone, which costs no digits.
     ratios += [_strength(joint.solimp) for joint in model.joints if joint.limited and joint.kind == "ball"]
-    ratios += [_strength(tendon.solimp) for tendon in model.tendons if len(tendon.dofs) > 1]
+    ratios += [_strength(tendon.solimp) for tendon in model.tendons if tendon.limited and len(tendon.joints) != 1]
+    ratios += [_strength(equality.solimp) for equality in model.equalities]
     return max(ratios)
 
 

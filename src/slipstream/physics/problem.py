@@ -39,18 +39,13 @@ class Problem:
     stiffness: Stiffness
 
     @property
+    def crossing(self) -> list[Row]:
+        """Rows that tie branches of the tree to each other."""
+        return [row for row in self.rows if not row.is_on_one_branch(self.model)]
+
+    @property
     def constrained(self) -> bool:
         return bool(self.rows or self.cones or self.slots)
-
-
-def row_force(row: Row, x: Scalar) -> tuple[Scalar, Scalar]:
-    """The derivative of a row's cost, and its second derivative."""
-    if row.loss is None:
-        stiffness = dr.select(x < 0.0, row.stiffness, 0.0)
-        return stiffness * x, stiffness
-    push = row.stiffness * x
-    inside = dr.abs(push) < row.loss
-    return sp.clip(push, -row.loss, row.loss), dr.select(inside, row.stiffness, 0.0)
 
 
 def cone_rows(cone: Cone, motion: Sequence[Scalar]) -> list[Scalar]:

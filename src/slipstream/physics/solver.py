@@ -128,7 +128,7 @@ def newton_step(problem: Problem, acceleration: list[Scalar], careful: Scalar = 
     factors = factor(model, local.hessian)
     half = solve_upward(model, factors, sp.negative(local.gradient))
     measured = problem.stiffness != "soft"
-    half, condition = with_slots(model, problem.slots, factors, acceleration, half, measured)
+    half, condition = with_slots(model, problem.crossing, problem.slots, factors, acceleration, half, measured)
     step = solve_downward(model, factors, half)
     slope = sp.dot(step, local.gradient)
     length, unfinished = search(Line(problem, acceleration, local.values, step, slope), careful)
