@@ -6,6 +6,7 @@ negative (limits and contacts), or with that force clamped to +-loss (dry fricti
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -51,7 +52,7 @@ def row_force(row: Row, x: Scalar) -> tuple[Scalar, Scalar]:
 
 @dataclass
 class Cone:
-    """A contact's rows: one normal row (condim 1), or the four edges normal +- tangent of a pyramid."""
+    """A contact's rows: one normal row (condim 1), the edges of a pyramid, or an elliptic cone."""
 
     link: int
     geom: int  # the one on the link
@@ -59,9 +60,16 @@ class Cone:
     point: tuple
     normal: tuple
     tangents: tuple  # scaled by the friction coefficient; empty without friction
-    offsets: tuple  # minus the reference acceleration along the normal and the tangents
+    offsets: tuple  # minus the reference acceleration along the normal, the tangents and the spins
     stiffness: Scalar
     touching: Scalar  # mask: does the contact exist
+    spins: tuple = ()  # axes of torsional and rolling friction, scaled
+    mu: Scalar | None = None  # of an elliptic cone
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is a pyramid without torques."""
+        return not self.spins and (self.mu is None or not self.tangents)
 
 
 def impedance(solimp: Sequence[float], violation: Scalar) -> Scalar:
@@ -99,6 +107,7 @@ def contact_cone(
     velocity: tuple,
     friction_scale: Scalar = 1.0,
     invweight: Scalar | None = None,
+    spin: tuple = sp.ZERO3,
 ) -> Cone:
     """The rows of a contact.
 
@@ -106,6 +115,7 @@ def contact_cone(
         velocity: the velocity of the contact's point.
         friction_scale: of this world.
         invweight: replaces the pair's own.
+        spin: the angular velocity.
     """
     pair = contact.pair
     geom, against = (pair.geom1, pair.geom2) if pair.link2 == 0 else (pair.geom2, pair.geom1)
@@ -115,18 +125,22 @@ def contact_cone(
     strength = impedance(pair.solimp, violation)
     touching = violation < 0.0
     friction = sp.mul(pair.friction, friction_scale)
-    if pair.condim == 1:
-        tangents: tuple = ()
-        weight = invweight
-    else:
+    tangents: tuple = ()
+    spins = _spins(contact, friction_scale) if pair.condim > 3 else ()
+    weight, mu = invweight, None
+    if pair.condim > 1:
         first = sp.scaled(friction, contact.tangent)
         tangents = (first, sp.cross(contact.normal, first))
+    if pair.condim > 1 and model.options.elliptic:
+        mu = sp.mul(1.0 / math.sqrt(model.options.impratio), friction)
+    elif pair.condim > 1:
         squared = sp.mul(friction, friction)
         # MuJoCo makes a pyramid as stiff as the elliptic cone with the regularised friction coefficient.
         regularised = sp.mul(2.0 / model.options.impratio, squared)
         weight = sp.mul(regularised, sp.fma(squared, invweight, invweight))
     offsets = [sp.fma(damping, sp.dot(contact.normal, velocity), sp.mul(stiffness, strength * violation))]
     offsets += [sp.mul(damping, sp.dot(tangent, velocity)) for tangent in tangents]
+    offsets += [sp.mul(damping, sp.dot(axis, spin)) for axis in spins]
     return Cone(
         link=contact.link,
         geom=geom,
@@ -137,7 +151,19 @@ def contact_cone(
         offsets=tuple(offsets),
         stiffness=dr.select(touching, row_stiffness(weight, strength), 0.0),
         touching=touching,
+        spins=spins,
+        mu=mu,
     )
+
+
+def _spins(contact: Contact, friction_scale: Scalar) -> tuple:
+    """Axes of torsional friction, and of rolling friction for condim 6, scaled by their coefficients."""
+    torsion, roll = (sp.mul(x, friction_scale) for x in contact.pair.spin_friction)
+    axes = [sp.scaled(torsion, contact.normal)]
+    if contact.pair.condim > 4:
+        first = sp.scaled(roll, contact.tangent)
+        axes += [first, sp.cross(contact.normal, first)]
+    return tuple(axes)
 
 
 def joint_rows(model: Model, where: Pose, qpos: Sequence[Scalar], qvel: Sequence[Scalar]) -> list[Row]:

@@ -15,6 +15,7 @@ import numpy as np
 
 from slipstream.physics.fields import refuse_other_versions
 from slipstream.physics.finite import refuse_non_finite_model, refuse_non_finite_text
+from slipstream.physics.hulls import find_hull
 from slipstream.physics.loading_tendons import read_actuators, read_equalities, read_tendons
 from slipstream.physics.model import (
     Body,
@@ -29,7 +30,7 @@ from slipstream.physics.model import (
     Model,
     Options,
 )
-from slipstream.physics.pairs import field_refusals, find_height_field, find_pairs
+from slipstream.physics.pairs import MESH, Pair, field_refusals, find_height_field, find_pairs
 from slipstream.physics.refusal import ModelError, refuse
 from slipstream.physics.unsupported import has_fluid, has_passive_forces, is_disabled, unsupported
 
@@ -107,7 +108,7 @@ def load(
         links=links,
         joints=joints,
         dofs=_dofs(m, links),
-        geoms=_geoms(m, bodies),
+        geoms=_geoms(m, bodies, pairs),
         tendons=read_tendons(m, bodies),
         actuators=read_actuators(m),
         equalities=read_equalities(m, bodies),
@@ -171,6 +172,7 @@ def _options(m: mujoco.MjModel, integrator: Integrator | None, timestep: float) 
         viscosity=float(m.opt.viscosity) if has_fluid(m) else 0.0,
         wind=_floats(m.opt.wind),
         impratio=float(m.opt.impratio),
+        elliptic=bool(m.opt.cone == int(mujoco.mjtCone.mjCONE_ELLIPTIC)),
         implicit_damping=not is_disabled(m, bit.mjDSBL_EULERDAMP),
         safe_reference=not is_disabled(m, bit.mjDSBL_REFSAFE),
     )
@@ -311,8 +313,10 @@ def _dofs(m: mujoco.MjModel, links: tuple[Link, ...]) -> tuple[Dof, ...]:
     )
 
 
-def _geoms(m: mujoco.MjModel, bodies: tuple[Body, ...]) -> tuple[Geom, ...]:
+def _geoms(m: mujoco.MjModel, bodies: tuple[Body, ...], pairs: Sequence[Pair]) -> tuple[Geom, ...]:
     geoms = []
+    meshes = {g for pair in pairs for g, kind in zip((pair.geom1, pair.geom2), pair.kinds) if kind == MESH}
+    hulls = {mesh: find_hull(m, mesh) for mesh in {int(m.geom_dataid[g]) for g in meshes}}
     for g in range(m.ngeom):
         body = bodies[int(m.geom_bodyid[g])]
         pos, quat = _compose((np.array(body.pos), np.array(body.quat)), (m.geom_pos[g], m.geom_quat[g]))
@@ -325,6 +329,7 @@ def _geoms(m: mujoco.MjModel, bodies: tuple[Body, ...]) -> tuple[Geom, ...]:
                 pos=_floats(pos),
                 quat=_floats(quat),
                 size=_floats(m.geom_size[g]),
+                hull=hulls[int(m.geom_dataid[g])] if g in meshes else None,
             )
         )
     return tuple(geoms)

@@ -15,6 +15,7 @@ from typing import Literal
 
 import mujoco
 
+from slipstream.physics.hulls import Hull
 from slipstream.physics.pairs import HeightField, Pair
 from slipstream.physics.refusal import ModelError
 
@@ -105,6 +106,7 @@ class Geom:
     pos: Floats  # in the frame of the link
     quat: Floats
     size: Floats
+    hull: Hull | None = None  # of a mesh that something collides with
 
 
 @dataclass(frozen=True)
@@ -217,6 +219,7 @@ class Options:
     viscosity: float
     wind: Floats
     impratio: float
+    elliptic: bool  # friction cones
     implicit_damping: bool
     safe_reference: bool
 

@@ -19,9 +19,13 @@ HFIELD = int(mujoco.mjtGeom.mjGEOM_HFIELD)
 SPHERE = int(mujoco.mjtGeom.mjGEOM_SPHERE)
 CAPSULE = int(mujoco.mjtGeom.mjGEOM_CAPSULE)
 BOX = int(mujoco.mjtGeom.mjGEOM_BOX)
+CYLINDER = int(mujoco.mjtGeom.mjGEOM_CYLINDER)
+ELLIPSOID = int(mujoco.mjtGeom.mjGEOM_ELLIPSOID)
+MESH = int(mujoco.mjtGeom.mjGEOM_MESH)
 
 COLLIDERS = {
-    (PLANE, SPHERE), (PLANE, CAPSULE), (PLANE, BOX), (HFIELD, SPHERE), (HFIELD, CAPSULE), (HFIELD, BOX),
+    (PLANE, SPHERE), (PLANE, CAPSULE), (PLANE, BOX), (PLANE, CYLINDER), (PLANE, ELLIPSOID), (PLANE, MESH),
+    (HFIELD, SPHERE), (HFIELD, CAPSULE), (HFIELD, BOX),
     (SPHERE, SPHERE), (SPHERE, CAPSULE), (CAPSULE, CAPSULE),
 }  # fmt: skip
 
@@ -42,6 +46,7 @@ class Pair:
     link2: int
     condim: int
     friction: float
+    spin_friction: tuple[float, float]  # about the normal, and of rolling
     solref: tuple[float, ...]
     solimp: tuple[float, ...]
     margin: float
@@ -140,7 +145,7 @@ class _Maker:
     def __init__(self, m: mujoco.MjModel, link_of: list[int], safe_timestep: float) -> None:
         self.m, self.link_of, self.safe_timestep = m, link_of, safe_timestep
         self.kind, self.priority = m.geom_type.tolist(), m.geom_priority.tolist()
-        self.condim, self.friction = m.geom_condim.tolist(), m.geom_friction[:, 0].tolist()
+        self.condim, self.friction = m.geom_condim.tolist(), m.geom_friction.tolist()
         self.margin, self.solmix = m.geom_margin.tolist(), m.geom_solmix.tolist()
         self.solref, self.solimp = m.geom_solref.tolist(), m.geom_solimp.tolist()
         self.invweight = [m.body_invweight0[b, 0].item() for b in m.geom_bodyid]
@@ -152,6 +157,7 @@ class _Maker:
             int(m.pair_geom2[p]),
             condim=int(m.pair_dim[p]),
             friction=max(float(m.pair_friction[p, 0]), SMALLEST_FRICTION),
+            spin_friction=_spin_friction(m.pair_friction[p, 2:4].tolist()),
             solref=tuple(map(float, m.pair_solref[p])),
             solimp=tuple(map(float, m.pair_solimp[p])),
             margin=float(m.pair_margin[p]),
@@ -166,7 +172,7 @@ class _Maker:
             solref, solimp = self.solref[g], self.solimp[g]
         else:
             condim = max(self.condim[a], self.condim[b])
-            friction = max(self.friction[a], self.friction[b])
+            friction = list(map(max, self.friction[a], self.friction[b]))
             mix = _mix(self.solmix[a], self.solmix[b])
             ref_a, ref_b = self.solref[a], self.solref[b]
             standard = ref_a[0] > 0 and ref_b[0] > 0
@@ -176,7 +182,8 @@ class _Maker:
             a,
             b,
             condim=condim,
-            friction=max(friction, SMALLEST_FRICTION),
+            friction=max(friction[0], SMALLEST_FRICTION),
+            spin_friction=_spin_friction(friction[1:]),
             solref=tuple(solref),
             solimp=tuple(solimp),
             margin=self.margin[a] + self.margin[b],
@@ -195,6 +202,10 @@ class _Maker:
             safe_timestep=self.safe_timestep,
             **parameters,
         )
+
+
+def _spin_friction(values: Sequence[float]) -> tuple[float, float]:
+    return max(values[0], SMALLEST_FRICTION), max(values[1], SMALLEST_FRICTION)
 
 
 def _blend(mix: float, a: Sequence[float], b: Sequence[float]) -> list[float]:
@@ -217,6 +228,8 @@ def _odd(m: mujoco.MjModel, p: int) -> Iterator[Refusal]:
         yield Refusal("<pair{} solreffriction>", "not simulated.", name)
     if m.pair_friction[p, 0] != m.pair_friction[p, 1]:
         yield Refusal("<pair{} friction>", "both tangents must have the same friction.", name)
+    if m.pair_dim[p] == 6 and m.pair_friction[p, 3] != m.pair_friction[p, 4]:
+        yield Refusal("<pair{} friction>", "both directions of rolling must have the same friction.", name)
     if m.pair_adhesion[p] != 0:
         yield Refusal("<pair{} adhesion>", "not simulated.", name)
 
@@ -225,7 +238,7 @@ def _refusals(m: mujoco.MjModel, pair: Pair) -> Iterator[Refusal]:
     """What about a pair is not simulated."""
     collides = pair.kinds in COLLIDERS
     fixed_ground = pair.kinds[0] not in (PLANE, HFIELD) or pair.link1 == 0
-    if collides and fixed_ground and pair.condim in (1, 3):
+    if collides and fixed_ground:
         return
     names = tuple(m.geom(g).name or f"#{g}" for g in (pair.geom1, pair.geom2))
     kinds = [mujoco.mjtGeom(k).name.removeprefix("mjGEOM_").lower() for k in pair.kinds]
@@ -235,8 +248,6 @@ def _refusals(m: mujoco.MjModel, pair: Pair) -> Iterator[Refusal]:
         yield Refusal(element, f"this collision is not simulated; {way_out}", names)
     elif not fixed_ground:
         yield Refusal(element, f"a {kinds[0]} must not move; {way_out}", names)
-    if pair.condim not in (1, 3):
-        yield Refusal(element, f"condim='{pair.condim}' is not simulated; use 1 or 3.", names)
 
 
 def field_refusals(m: mujoco.MjModel, pairs: Sequence[Pair]) -> Iterator[Refusal]:

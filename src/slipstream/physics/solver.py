@@ -19,9 +19,9 @@ from slipstream.physics.control import negated, when
 from slipstream.physics.dynamics import factor, link_motions, solve, solve_downward, solve_upward
 from slipstream.physics.hessian import gradient_and_hessian
 from slipstream.physics.line import Line, search
-from slipstream.physics.precision import in_double, is_single
+from slipstream.physics.precision import in_double
 from slipstream.physics.problem import Problem
-from slipstream.physics.spatial import Scalar
+from slipstream.physics.spatial import Scalar, is_single
 from slipstream.physics.woodbury import with_slots
 
 UNCHECKED = 2

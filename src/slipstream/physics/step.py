@@ -146,8 +146,10 @@ def make_problem(
 
     cones: dict[int, list] = {}
     for contact in external_contacts(model, where, parameters.terrain):
-        velocity = sp.point_velocity(moving.velocity[contact.link], contact.point)
-        cones.setdefault(contact.link, []).append(contact_cone(model, contact, velocity, parameters.friction))
+        motion_of_link = moving.velocity[contact.link]
+        velocity = sp.point_velocity(motion_of_link, contact.point)
+        cone = contact_cone(model, contact, velocity, parameters.friction, spin=motion_of_link[:3])
+        cones.setdefault(contact.link, []).append(cone)
     slots, dropped = find_slots(model, where, qvel, parameters.friction)
     rows = joint_rows(model, where, qpos, qvel) + equality_rows(model, where, moving, qpos, qvel)
     care = stiffness(model, parameters.known_least_friction)

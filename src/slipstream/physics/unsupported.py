@@ -84,9 +84,6 @@ def _integrator(m: mujoco.MjModel, name: str) -> Iterator[Refusal]:
 
 
 def _options(m: mujoco.MjModel) -> Iterator[Refusal]:
-    if m.opt.cone != int(mujoco.mjtCone.mjCONE_PYRAMIDAL):
-        name = mujoco.mjtCone(m.opt.cone).name.removeprefix("mjCONE_").lower()
-        yield Refusal(f"<option cone={name!r}>", "only pyramidal friction cones are simulated.")
     if m.opt.noslip_iterations > 0:
         yield Refusal(f"<option noslip_iterations='{m.opt.noslip_iterations}'>", "there is no noslip solver; use 0.")
     if m.opt.disableactuator:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import drjit as dr
 
 from slipstream.physics import spatial as sp
+from slipstream.physics.cones import Modes, elliptic_modes, pyramid_modes
 from slipstream.physics.constraints import Row, row_force
 from slipstream.physics.control import when
 from slipstream.physics.dynamics import Factors, solve_upward
@@ -17,7 +18,7 @@ from slipstream.physics.spatial import Scalar
 
 
 def slot_components(slot: Slot, vector: Sequence[Scalar], with_offset: bool) -> list[Scalar]:
-    starts = slot.offsets if with_offset else (0.0, 0.0, 0.0)
+    starts = slot.offsets if with_offset else [0.0] * len(slot.rows)
     return [sp.dot(row, vector, start) for row, start in zip(slot.rows, starts)]
 
 
@@ -34,6 +35,13 @@ def slot_forces(slot: Slot, components: Sequence[Scalar]) -> tuple[list[Scalar],
         stiffness = sp.add(stiffness, k_plus + k_minus)
         ks.append((k_plus - k_minus, k_plus + k_minus))
     return force, (stiffness, ks[0][0], ks[1][0], ks[0][1], ks[1][1])
+
+
+def slot_modes(slot: Slot, components: Sequence[Scalar]) -> tuple[list[Scalar], Modes]:
+    """Force components, and the springs they come from."""
+    if slot.mu is not None:
+        return elliptic_modes(slot.stiffness, slot.mu, components)
+    return pyramid_modes(slot.edge_stiffness, components)
 
 
 def over_slots(
@@ -57,7 +65,8 @@ def slots_gradient(slots: Sequence[Slot], acceleration: Sequence[Scalar]) -> lis
     """What slots add to the gradient of the cost: nv scalars."""
 
     def compute(slot: Slot) -> list[Scalar]:
-        force, _ = slot_forces(slot, slot_components(slot, acceleration, True))
+        components = slot_components(slot, acceleration, True)
+        force = slot_forces(slot, components)[0] if slot.is_plain else slot_modes(slot, components)[0]
         change: list[Scalar] = [0.0] * len(acceleration)
         for f, row in zip(force, slot.rows):
             change = [sp.fma(-f, r, c) for r, c in zip(row, change)]
@@ -157,6 +166,8 @@ def _eliminate(
     before: Sequence[Mode],
 ) -> tuple[list[Mode], Scalar]:
     """The modes before, and those of a slot; and by how much its stiffness lets rounding grow."""
+    if not slot.is_plain:
+        return _eliminate_modes(model, factors, slot, acceleration, half, before)
     normal, *tangents = (solve_upward(model, factors, row) for row in slot.rows)
     value, *along = slot_components(slot, acceleration, True)
     # Where both edges of a tangent push, the normal and the tangent are springs; where one does, that edge is.
@@ -168,6 +179,25 @@ def _eliminate(
         both = sp.add(both, 2.0 * sp.minimum(plus, minus))
     modes, condition = list(before), 0.0
     for stiffness, row in ((both, normal), *springs):
+        condition = sp.maximum(condition, _add_mode(factors, modes, row, stiffness, half))
+    return modes, condition
+
+
+def _eliminate_modes(
+    model: Model,
+    factors: Factors,
+    slot: Slot,
+    acceleration: Sequence[Scalar],
+    half: Sequence[Scalar],
+    before: Sequence[Mode],
+) -> tuple[list[Mode], Scalar]:
+    """The same for contacts of other kinds than a pyramid without torques."""
+    axes = [solve_upward(model, factors, row) for row in slot.rows]
+    modes, condition = list(before), 0.0
+    for stiffness, direction in slot_modes(slot, slot_components(slot, acceleration, True))[1]:
+        row: list[Scalar] = [0.0] * model.nv
+        for weight, axis in zip(direction, axes):
+            row = [sp.fma(weight, x, total) for x, total in zip(axis, row)]
         condition = sp.maximum(condition, _add_mode(factors, modes, row, stiffness, half))
     return modes, condition
 

@@ -1,0 +1,55 @@
+"""Cylinders, ellipsoids, meshes and boxes: their contacts against MuJoCo's."""
+
+from __future__ import annotations
+
+import mujoco
+import numpy as np
+import pytest
+from robots import converged, relative, step_states, visited_states
+
+from slipstream import physics
+
+
+def points(count: int, seed: int = 0) -> str:
+    """Vertices of a round mesh, all of them corners of its hull."""
+    where = np.random.default_rng(seed).normal(size=(count, 3))
+    where *= [0.12, 0.1, 0.08] / np.linalg.norm(where, axis=1, keepdims=True)
+    return " ".join(f"{x:.5f}" for x in where.ravel())
+
+
+FLOOR = '<geom type="plane" size="5 5 1" euler="4 -3 0"/>'
+
+
+def body(geom: str, joint: str = "<freejoint/>", pos: str = "0 0 0.2") -> str:
+    return f'<body pos="{pos}">{joint}<geom {geom}/></body>'
+
+
+def on_the_floor(geom: str, count: int = 20) -> mujoco.MjModel:
+    asset = f'<asset><mesh name="stone" vertex="{points(count)}"/></asset>'
+    xml = f'<mujoco><option timestep="0.004"/>{asset}<worldbody>{FLOOR}{body(geom)}</worldbody></mujoco>'
+    return converged(mujoco.MjModel.from_xml_string(xml))
+
+
+@pytest.mark.parametrize(
+    "geom",
+    ['type="cylinder" size="0.1 0.05"', 'type="ellipsoid" size="0.1 0.15 0.05"', 'type="mesh" mesh="stone"'],
+)
+def test_a_shape_on_the_floor_steps_as_in_mujoco(geom):
+    m = on_the_floor(geom)
+    states = visited_states(m, 300, every=20)
+    assert (states.contacts > 0).mean() > 0.3
+    _, qvel, qacc = step_states(physics.load(m), states, double=True)
+    assert relative(qacc, states.qacc).max() < 1e-8
+    assert relative(qvel, states.next_qvel).max() < 1e-8
+
+
+def test_a_hull_with_too_many_corners_is_thinned_out_and_says_so():
+    m = on_the_floor('type="mesh" mesh="stone"', 200)
+    (geom,) = [geom for geom in physics.load(m).geoms if geom.hull]
+    assert geom.hull is not None
+    assert len(geom.hull.corners) <= 32 and geom.hull.whole > 100
+    assert 1e-4 < geom.hull.loss < 0.02
+    whole = np.array([m.mesh_vert[k] for k in range(m.nmeshvert)])
+    corners = np.array(geom.hull.corners)
+    # Every corner that is left is one of MuJoCo's, where MuJoCo has it.
+    assert np.abs(corners[:, None] - whole).max(-1).min(1).max() < 1e-6
