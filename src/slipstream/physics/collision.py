@@ -21,6 +21,7 @@ from slipstream.physics.pairs import BOX, CAPSULE, CYLINDER, ELLIPSOID, HFIELD, 
 from slipstream.physics.refusal import ModelError
 from slipstream.physics.spatial import Scalar
 from slipstream.physics.terrain import Terrain, distance_to_terrain
+from slipstream.physics.touches import find_touches
 
 
 @dataclass
@@ -50,7 +51,25 @@ def _pair_contacts(model: Model, where: Pose, pair: Pair, terrain: Terrain | Non
         return _plane_contacts(model, where, pair)
     if pair.kinds[0] == HFIELD:
         return _terrain_contacts(model, where, pair, terrain)
-    return [_round_contact(model, where, pair)]
+    return [_round_contact(model, where, pair)] if pair.is_round else _other_contacts(model, where, pair)
+
+
+def _other_contacts(model: Model, where: Pose, pair: Pair) -> list[Contact]:
+    """Boxes and cylinders against what does not move."""
+    link, sign = (pair.link2, 1.0) if pair.link1 == 0 else (pair.link1, -1.0)
+
+    def place(of: int) -> tuple:
+        return sp.ZERO3 if of == link else sp.negative(where.origin[link])
+
+    contacts = []
+    for touch in find_touches(model, where, pair, place):
+        distance = touch.distance
+        if touch.exists is not True:
+            distance = dr.select(touch.exists, distance, pair.margin + 1.0)
+        tangent = default_tangent(touch.normal)
+        normal, tangent = sp.scaled(sign, touch.normal), sp.scaled(sign, tangent)
+        contacts.append(Contact(pair, link, touch.point, distance, normal, tangent))
+    return contacts
 
 
 def geom_pose(where: Pose, geom: Geom) -> tuple[tuple, tuple]:
@@ -172,7 +191,7 @@ Segment = tuple[tuple, tuple | None, float]
 def segment(where: Pose, geom: Geom) -> Segment:
     """The segment inside a round geom: its middle, half of it as a vector (None for a sphere), |half|^2."""
     centre = sp.rotate(where.rotation[geom.link], geom.pos, where.position[geom.link])
-    if geom.kind == SPHERE:
+    if geom.kind != CAPSULE:
         return centre, None, 0.0
     return centre, sp.scaled(geom.size[1], capsule_axis(where, geom)), geom.size[1] ** 2
 

@@ -134,7 +134,10 @@ def _mass_growth(m: mujoco.MjModel) -> float:
     full = np.zeros((m.nv, m.nv))
     mujoco.mj_fullM(m, data, full)
     from_leaves = full[::-1, ::-1]
-    return float((np.diag(from_leaves) / np.diag(np.linalg.cholesky(from_leaves)) ** 2).max())
+    try:
+        return float((np.diag(from_leaves) / np.diag(np.linalg.cholesky(from_leaves)) ** 2).max())
+    except np.linalg.LinAlgError:  # singular, but for rounding
+        return math.inf
 
 
 def _keyframes(m: mujoco.MjModel) -> tuple[Keyframe, ...]:

@@ -26,8 +26,11 @@ MESH = int(mujoco.mjtGeom.mjGEOM_MESH)
 COLLIDERS = {
     (PLANE, SPHERE), (PLANE, CAPSULE), (PLANE, BOX), (PLANE, CYLINDER), (PLANE, ELLIPSOID), (PLANE, MESH),
     (HFIELD, SPHERE), (HFIELD, CAPSULE), (HFIELD, BOX),
-    (SPHERE, SPHERE), (SPHERE, CAPSULE), (CAPSULE, CAPSULE),
+    (SPHERE, SPHERE), (SPHERE, CAPSULE), (CAPSULE, CAPSULE), (SPHERE, BOX), (SPHERE, CYLINDER), (BOX, BOX),
 }  # fmt: skip
+ROUND = (SPHERE, CAPSULE)
+COSTS = {(BOX, BOX): 60, (SPHERE, BOX): 3, (SPHERE, CYLINDER): 3}
+"""For how many pairs of round geoms a pair of others counts."""
 
 MOST_SELF_PAIRS = 3000
 """All pairs of moving geoms are tested in every step, and a kernel that tests more would compile for many minutes."""
@@ -52,6 +55,11 @@ class Pair:
     margin: float
     invweight: float
     safe_timestep: float
+
+    @property
+    def is_round(self) -> bool:
+        """Whether both geoms are spheres or capsules."""
+        return self.kinds[0] in ROUND and self.kinds[1] in ROUND
 
     @property
     def is_external(self) -> bool:
@@ -100,10 +108,11 @@ def find_pairs(m: mujoco.MjModel, safe_timestep: float, self_collision: bool) ->
     kept = {tuple(sorted((pair.geom1, pair.geom2))) for pair in pairs}
     refusals = [refusal for geoms, p in explicit.items() if geoms in kept for refusal in _odd(m, p)]
     refusals += [refusal for pair in pairs for refusal in _refusals(m, pair)]
-    moving = sum(not pair.is_external for pair in pairs)
+    moving = sum(COSTS.get(pair.kinds, 1) for pair in pairs if not pair.is_external)
     if moving > MOST_SELF_PAIRS:
         way_out = "exclude some, or load without self-collision (check-model --no-self-collision)."
-        why = f"{moving:,} pairs of moving geoms may touch each other, more than {MOST_SELF_PAIRS:,}; {way_out}"
+        why = f"{moving:,} pairs of moving geoms may touch each other, more than {MOST_SELF_PAIRS:,} "
+        why += f"(two boxes count for {COSTS[BOX, BOX]}); {way_out}"
         refusals.append(Refusal("<geom>", why))
     return pairs, refusals
 

@@ -28,6 +28,7 @@ from slipstream.physics.kinematics import Pose
 from slipstream.physics.model import Model
 from slipstream.physics.pairs import Pair
 from slipstream.physics.spatial import Scalar
+from slipstream.physics.touches import COUNTS, bounding_radius, find_touches
 
 
 @dataclass
@@ -81,13 +82,41 @@ def find_slots(model: Model, where: Pose, qvel: Sequence[Scalar], friction_scale
     chosen = sorted({g for pair in pairs for g in (pair.geom1, pair.geom2)})
     segments = {g: _common_segment(model, where, g) for g in chosen}
     codes: list[Scalar] = [-1.0] * model.self_contacts
+    # Where geoms touch that are not both round: seven numbers, kept with the code. For others they are found later.
+    known: list[list[Scalar]] = [[0.0] * (0 if all(pair.is_round for pair in pairs) else 7) for _ in codes]
     count = 0.0
     for index, pair in enumerate(pairs):
-        hit = _touches(model, pair, segments)
-        codes = [dr.select(hit, new, old) for new, old in zip((float(index), *codes), codes)]
-        count = sp.add(count, dr.select(hit, 1.0, 0.0))
-    slots = [_make_slot(model, where, qvel, pairs, segments, code, friction_scale) for code in codes]
+        for hit, values in _hits(model, where, pair, segments, len(known[0]) if known else 0):
+            codes = [dr.select(hit, new, old) for new, old in zip((float(index), *codes), codes)]
+            known = [[dr.select(hit, new, old) for new, old in zip(*rows)] for rows in zip((values, *known), known)]
+            count = sp.add(count, dr.select(hit, 1.0, 0.0))
+    slots = [
+        _make_slot(model, where, qvel, pairs, segments, code, numbers, friction_scale)
+        for code, numbers in zip(codes, known)
+    ]
     return slots, sp.maximum(count - float(model.self_contacts), 0.0)
+
+
+def _hits(
+    model: Model, where: Pose, pair: Pair, segments: dict[int, Segment], size: int
+) -> list[tuple[Scalar, list[Scalar]]]:
+    """Masks of the worlds where the geoms of a pair touch, by point, and what is known of the points."""
+    if pair.is_round:
+        return [(_touches(model, pair, segments), [0.0] * size)]
+    (one, _, _), (two, _, _) = segments[pair.geom1], segments[pair.geom2]
+    between = sp.minus(two, one)
+    reach = sum(bounding_radius(model.geoms[g]) for g in (pair.geom1, pair.geom2)) + pair.margin
+    number = COUNTS[pair.kinds]
+
+    def compute() -> list[Scalar]:
+        flat: list[Scalar] = []
+        for touch in find_touches(model, where, pair, lambda link: tree_offset(where, link)):
+            hit = (touch.distance < pair.margin) & touch.exists
+            flat += [dr.select(hit, 1.0, 0.0), touch.distance, *touch.point, *touch.normal]
+        return flat
+
+    found = when(sp.dot(between, between) < reach * reach, compute, 8 * number, between[0])
+    return [(found[8 * k] > 0.5, found[8 * k + 1 : 8 * k + 8]) for k in range(number)]
 
 
 def _common_segment(model: Model, where: Pose, g: int) -> Segment:
@@ -117,9 +146,14 @@ def _make_slot(
     pairs: Sequence[Pair],
     segments: dict[int, Segment],
     code: Scalar,
+    known: Sequence[Scalar],
     friction_scale: Scalar,
 ) -> Slot:
-    """A slot with the contact of the pair number `code`; empty where that is -1."""
+    """A slot with the contact of the pair number `code`; empty where that is -1.
+
+    Args:
+        known: distance, point and normal, where that pair is not round.
+    """
     dofs = dividing_dofs(model, pairs)
     size = len(dofs)
     used = code >= 0.0
@@ -133,6 +167,15 @@ def _make_slot(
         nearest1, nearest2 = nearest_points(one.segment, two.segment)
         between = sp.minus(nearest2, nearest1)
         point, distance, normal = surface_contact(nearest1, between, sp.dot(between, between), one.radius, two.radius)
+        if known:
+            found = [distance, *point, *normal]
+            numbers = [k for k, pair in enumerate(pairs) if pair.is_round]
+            if numbers:
+                is_round = _among(code, numbers)
+                found = [dr.select(is_round, a, b) for a, b in zip(found, known)]
+            else:
+                found = list(known)
+            distance, point, normal = found[0], tuple(found[1:4]), tuple(found[4:])
         rows = _rows(model, where, dofs, point, normal, one, two, spins)
         speeds = [sp.dot(row, [qvel[d] for d in dofs]) for row in rows]
         law = _pick_cone(model, pairs, code, distance, speeds, one.weight + two.weight, friction_scale)
