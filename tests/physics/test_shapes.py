@@ -86,3 +86,16 @@ def test_shapes_touch_each_other_as_in_mujoco(case):
     _, _, qacc = step_states(model, states, double=True)
     error = relative(qacc, states.qacc)
     assert np.quantile(error, 0.98) < 1e-5, np.quantile(error, [0.5, 0.9, 0.95, 0.98])
+
+
+def test_pairs_that_are_not_simulated_can_be_left_out_and_are_told():
+    egg = body('type="ellipsoid" size="0.1 0.08 0.06" name="egg"', pos="0.05 0 0.3")
+    m = model_with(FLOOR + body(BOX) + egg)
+    with pytest.raises(physics.ModelError, match="leave_out_pairs"):
+        physics.load(m)
+    model = physics.load(m, leave_out_pairs=True)
+    assert [pair.sorted_geoms for pair in model.pairs] == [(0, 1), (0, 2)]
+    assert model.left_out.geoms == {(1, 2)}
+    (line,) = model.left_out.lines
+    assert "'egg'" in line
+    assert not physics.load(model_with(FLOOR + body(BOX)), leave_out_pairs=True).left_out.lines

@@ -71,6 +71,7 @@ def load(
     self_contacts: int = 6,
     touch: Sequence[str] = (),
     newton_iterations: int = 50,
+    leave_out_pairs: bool = False,
 ) -> Model:
     """Read a model and specialise it.
 
@@ -83,6 +84,8 @@ def load(
             counted in `State.dropped`.
         touch: names of geoms (or of bodies, for all their geoms) whose contact forces `State.touch` reports.
         newton_iterations: the bound on the iterations of the constraint solver.
+        leave_out_pairs: let geoms pass through each other whose collision is not simulated, say two meshes, where the
+            model would be refused otherwise. `Model.left_out` tells which.
 
     Raises:
         ModelError: the model is broken, or asks for something that is not supported; the message names
@@ -97,7 +100,8 @@ def load(
         raise ModelError("newton_iterations must be at least 1 and self_contacts at least 0.")
     step = float(timestep or m.opt.timestep)
     safe_timestep = 0.0 if is_disabled(m, mujoco.mjtDisableBit.mjDSBL_REFSAFE) else step
-    pairs, odd_pairs = find_pairs(m, safe_timestep, self_collision and self_contacts > 0)
+    with_self = self_collision and self_contacts > 0
+    pairs, odd_pairs, left_out = find_pairs(m, safe_timestep, with_self, leave_out_pairs)
     refuse([*unsupported(m, integrator), *odd_pairs, *field_refusals(m, pairs)])
     options = _options(m, integrator, step)
     bodies, links, joints = _tree(m)
@@ -114,6 +118,7 @@ def load(
         equalities=read_equalities(m, bodies),
         keyframes=_keyframes(m),
         pairs=tuple(pairs),
+        left_out=left_out,
         height_field=find_height_field(m, pairs),
         self_contacts=self_contacts,
         newton_iterations=newton_iterations,

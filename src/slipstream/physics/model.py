@@ -16,7 +16,7 @@ from typing import Literal
 import mujoco
 
 from slipstream.physics.hulls import Hull
-from slipstream.physics.pairs import HeightField, Pair
+from slipstream.physics.pairs import HeightField, LeftOut, Pair
 from slipstream.physics.refusal import ModelError
 
 Integrator = Literal["euler", "rk4", "implicitfast"]
@@ -240,6 +240,7 @@ class Model:
     equalities: tuple[CurveEquality | BodyEquality, ...]
     keyframes: tuple[Keyframe, ...]
     pairs: tuple[Pair, ...]
+    left_out: LeftOut
     height_field: HeightField | None
     self_contacts: int
     newton_iterations: int

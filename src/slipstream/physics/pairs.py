@@ -12,7 +12,7 @@ from typing import Any
 import mujoco
 import numpy as np
 
-from slipstream.physics.refusal import Refusal
+from slipstream.physics.refusal import Refusal, grouped
 
 PLANE = int(mujoco.mjtGeom.mjGEOM_PLANE)
 HFIELD = int(mujoco.mjtGeom.mjGEOM_HFIELD)
@@ -57,6 +57,10 @@ class Pair:
     safe_timestep: float
 
     @property
+    def sorted_geoms(self) -> tuple[int, int]:
+        return min(self.geom1, self.geom2), max(self.geom1, self.geom2)
+
+    @property
     def is_round(self) -> bool:
         """Whether both geoms are spheres or capsules."""
         return self.kinds[0] in ROUND and self.kinds[1] in ROUND
@@ -87,15 +91,26 @@ def standard_reference(solref: Sequence[float], solimp: Sequence[float], safe_ti
     return -solref[0] / largest**2, -solref[1] / largest
 
 
-def find_pairs(m: mujoco.MjModel, safe_timestep: float, self_collision: bool) -> tuple[list[Pair], list[Refusal]]:
-    """All pairs MuJoCo would test, and what about them is not simulated.
+@dataclass(frozen=True)
+class LeftOut:
+    """Pairs of geoms that MuJoCo lets touch each other and that pass through each other here, by wish of the caller."""
+
+    geoms: frozenset[tuple[int, int]] = frozenset()  # the lower number first
+    lines: tuple[str, ...] = ()  # what they are, alike ones on one line
+
+
+def find_pairs(
+    m: mujoco.MjModel, safe_timestep: float, self_collision: bool, leave_out: bool = False
+) -> tuple[list[Pair], list[Refusal], LeftOut]:
+    """All pairs MuJoCo would test, what about them is not simulated, and which are left out.
 
     Args:
         self_collision: whether there are pairs of two moving geoms.
+        leave_out: whether pairs that are not simulated are left out.
     """
     bit = mujoco.mjtDisableBit
     if m.opt.disableflags & (int(bit.mjDSBL_CONTACT) | int(bit.mjDSBL_CONSTRAINT)):
-        return [], []
+        return [], [], LeftOut()
     links = links_of_bodies(m)
     link_of = [links[b] for b in m.geom_bodyid.tolist()]
     explicit = {tuple(sorted((int(m.pair_geom1[p]), int(m.pair_geom2[p])))): p for p in range(m.npair)}
@@ -105,7 +120,14 @@ def find_pairs(m: mujoco.MjModel, safe_timestep: float, self_collision: bool) ->
     pairs += [make.mixed(a, b) for a, b in dynamic if link_of[a] or link_of[b]]
     if not self_collision:
         pairs = [pair for pair in pairs if pair.is_external]
-    kept = {tuple(sorted((pair.geom1, pair.geom2))) for pair in pairs}
+    out = LeftOut()
+    if leave_out:
+        odd = {pair: list(_refusals(m, pair)) for pair in pairs}
+        lines = grouped(refusal for refusals in odd.values() for refusal in refusals)
+        geoms = frozenset(pair.sorted_geoms for pair, refusals in odd.items() if refusals)
+        out = LeftOut(geoms, tuple(lines))
+        pairs = [pair for pair in pairs if not odd[pair]]
+    kept = {pair.sorted_geoms for pair in pairs}
     refusals = [refusal for geoms, p in explicit.items() if geoms in kept for refusal in _odd(m, p)]
     refusals += [refusal for pair in pairs for refusal in _refusals(m, pair)]
     moving = sum(COSTS.get(pair.kinds, 1) for pair in pairs if not pair.is_external)
@@ -114,7 +136,7 @@ def find_pairs(m: mujoco.MjModel, safe_timestep: float, self_collision: bool) ->
         why = f"{moving:,} pairs of moving geoms may touch each other, more than {MOST_SELF_PAIRS:,} "
         why += f"(two boxes count for {COSTS[BOX, BOX]}); {way_out}"
         refusals.append(Refusal("<geom>", why))
-    return pairs, refusals
+    return pairs, refusals, out
 
 
 def _dynamic_pairs(m: mujoco.MjModel) -> Iterator[tuple[int, int]]:
@@ -252,7 +274,7 @@ def _refusals(m: mujoco.MjModel, pair: Pair) -> Iterator[Refusal]:
     names = tuple(m.geom(g).name or f"#{g}" for g in (pair.geom1, pair.geom2))
     kinds = [mujoco.mjtGeom(k).name.removeprefix("mjGEOM_").lower() for k in pair.kinds]
     element = f"<geom{{}} type={kinds[0]!r}> against <geom{{}} type={kinds[1]!r}>"
-    way_out = "exclude the pair, or give one of them contype='0' conaffinity='0'."
+    way_out = "exclude the pair, or load without such pairs (leave_out_pairs=True, check-model --leave-out-pairs)."
     if not collides:
         yield Refusal(element, f"this collision is not simulated; {way_out}", names)
     elif not fixed_ground:
