@@ -39,6 +39,8 @@ class CheckModel:
     """Whether moving geoms collide with each other."""
     self_contacts: int = 6
     """How many such contacts a world can have at once."""
+    leave_out_pairs: bool = False
+    """Let geoms pass through each other whose collision is not simulated, instead of refusing the model."""
     tolerance: float = 1e-3
     """How far off a step may be, relative to the largest coordinate or velocity (at least 1)."""
     backend: str = "auto"
@@ -57,7 +59,12 @@ def run(options: CheckModel) -> int:
         from slipstream.physics.loading import read_mujoco
     try:
         m = read_mujoco(options.model)
-        model = physics.load(m, self_collision=options.self_collision, self_contacts=options.self_contacts)
+        model = physics.load(
+            m,
+            self_collision=options.self_collision,
+            self_contacts=options.self_contacts,
+            leave_out_pairs=options.leave_out_pairs,
+        )
     except physics.ModelError as error:
         refused = {"model": options.model, "supported": False, "problems": str(error)}
         print(json.dumps(refused) if options.json else error)
@@ -74,6 +81,7 @@ def run(options: CheckModel) -> int:
             "faithful": not failures,
             "failures": failures,
             **summary(model),
+            "notes": notes(model),
             "errors": [asdict(row) for row in found.errors],
             "unstable_in_mujoco": found.unstable,
             **asdict(speed),
@@ -111,6 +119,8 @@ def _print(model: Model, found: Agreement, speed: Speed, failures: list[str], op
     print(f"{options.model}: {'supported, but not faithful' if failures else 'supported'}")
     for key, value in summary(model).items():
         print(f"  {key:18} {value}")
+    for note in notes(model):
+        print(f"  NOTE: {note}")
     print("\n  one step against MuJoCo, relative to the largest number")
     print(f"  {'':18} {'states':>7} {'median':>10} {'99 %':>10} {'largest':>10}")
     for row in found.errors:
@@ -118,7 +128,7 @@ def _print(model: Model, found: Agreement, speed: Speed, failures: list[str], op
         numbers = f"{row.median:10.1e} {row.percentile_99:10.1e} {row.largest:10.1e}"
         print(f"  {name:18} {row.states:7d} {numbers}")
     if any(not row.counts for row in found.errors):
-        print("  In brackets: MuJoCo has contacts of another kind with height fields, see docs/physics.md.")
+        print("  In brackets: MuJoCo has contacts that are of another kind here, or left out, see docs/physics.md.")
     if found.unstable:
         print(f"  MuJoCo itself was unstable {found.unstable} times.")
     print(f"\n  {speed.steps_per_s:,.0f} physics steps/s with {options.worlds} worlds ({speed.backend});", end=" ")
@@ -127,6 +137,20 @@ def _print(model: Model, found: Agreement, speed: Speed, failures: list[str], op
         print(f"  {speed.dropped:.2g} self-contacts per world and step were left out: raise --self-contacts.")
     for failure in failures:
         print(f"  NOT FAITHFUL: {failure}.")
+
+
+def notes(model: Model) -> list[str]:
+    """In what a model is not quite MuJoCo's."""
+    found = [f"left out: {line}" for line in model.left_out.lines]
+    thinned = {geom.hull for geom in model.geoms if geom.hull and geom.hull.loss > 0}
+    if thinned:
+        largest = max(hull.whole for hull in thinned)
+        loss = 1000 * max(hull.loss for hull in thinned)
+        found.append(
+            f"{len(thinned)} meshes have hulls with up to {largest} corners; "
+            f"those that are not kept stick out by up to {loss:.2g} mm"
+        )
+    return found
 
 
 def summary(model: Model) -> dict[str, str]:

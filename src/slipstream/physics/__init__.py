@@ -5,9 +5,9 @@ state = physics.step(model, state, ctrl, substeps=5)          # inside a traced 
 batch = physics.Batch(model, 4096); batch.step(batch.controls(ctrl))     # on its own
 """
 
+from slipstream.physics.actuators import actuator_forces
 from slipstream.physics.batch import Batch
 from slipstream.physics.collision import clearance, geom_distance, touches_ground
-from slipstream.physics.forces import actuator_forces
 from slipstream.physics.kinematics import (
     Motion,
     Pose,
@@ -21,13 +21,14 @@ from slipstream.physics.kinematics import (
 )
 from slipstream.physics.loading import load
 from slipstream.physics.measure import constraint_forces, contact_wrenches
-from slipstream.physics.model import Model
+from slipstream.physics.model import Keyframe, Model
 from slipstream.physics.refusal import ModelError
 from slipstream.physics.step import Measure, Parameters, State, is_bad, make_state, step
 from slipstream.physics.terrain import Terrain, make_terrain, surface
 
 __all__ = [
     "Batch",
+    "Keyframe",
     "Measure",
     "Model",
     "ModelError",

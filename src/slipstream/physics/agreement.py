@@ -15,6 +15,7 @@ import numpy as np
 from slipstream import arrays
 from slipstream.physics.batch import Batch
 from slipstream.physics.model import Model
+from slipstream.physics.pairs import links_of_bodies
 from slipstream.physics.step import Parameters
 from slipstream.physics.terrain import make_terrain, surface
 
@@ -59,9 +60,11 @@ class _Visited:
     qpos: np.ndarray
     qvel: np.ndarray
     ctrl: np.ndarray
+    act: np.ndarray
     next_qpos: np.ndarray
     next_qvel: np.ndarray
     on_field: np.ndarray
+    left_out: np.ndarray
     unstable: int
 
 
@@ -80,14 +83,15 @@ def compare(m: mujoco.MjModel, model: Model, *, states: int, seed: int, backend:
     if count == 0:
         return Agreement(rows, visited.unstable, 0)
     batch = Batch(model, count, backend=backend, parameters=parameters)
-    batch.set_state(visited.qpos.T, visited.qvel.T)
+    batch.set_state(visited.qpos.T, visited.qvel.T, act=visited.act.T.reshape(model.na, count))
     batch.step(batch.controls(visited.ctrl.T.reshape(model.nu, count)))
     qpos, qvel, _ = batch.get_state()
     for name, found, expected in (("qpos", qpos.T, visited.next_qpos), ("qvel", qvel.T, visited.next_qvel)):
         error = np.abs(found - expected).max(-1) / (1.0 + np.abs(expected).max(-1))
         off = np.where(np.isfinite(error), error, np.inf)
-        rows += _row(name, off[~visited.on_field])
-        rows += _row(f"{name} on the field", off[visited.on_field], counts=False)
+        rows += _row(name, off[~visited.on_field & ~visited.left_out])
+        rows += _row(f"{name} on the field", off[visited.on_field & ~visited.left_out], counts=False)
+        rows += _row(f"{name}, left out", off[visited.left_out], counts=False)
     return Agreement(rows, visited.unstable, int((arrays.to_numpy(batch.state.dropped) > 0).sum()))
 
 
@@ -118,7 +122,7 @@ def _ground(oracle: mujoco.MjModel, model: Model, parameters: Parameters, seed: 
 def _visit(oracle: mujoco.MjModel, model: Model, states: int, seed: int) -> _Visited:
     rng, data = np.random.default_rng(seed), mujoco.MjData(oracle)
     low, high = control_ranges(oracle)
-    columns: list[list] = [[] for _ in range(6)]
+    columns: list[list] = [[] for _ in range(8)]
     unstable = 0
     for k in range(states):
         bad = any(data.warning[int(kind)].number for kind in UNSTABLE)
@@ -129,17 +133,20 @@ def _visit(oracle: mujoco.MjModel, model: Model, states: int, seed: int) -> _Vis
         data.ctrl[:] = rng.uniform(low, high)
         for _ in range(3):
             mujoco.mj_step(oracle, data)
-        for values in (data.qpos, data.qvel, data.ctrl):
+        for values in (data.qpos, data.qvel, data.ctrl, data.act):
             values[:] = values.astype(np.float32)
-        before = [data.qpos.copy(), data.qvel.copy(), data.ctrl.copy()]
+        before = [data.qpos.copy(), data.qvel.copy(), data.ctrl.copy(), data.act.copy()]
         mujoco.mj_step(oracle, data)
         if not any(data.warning[int(kind)].number for kind in UNSTABLE):
             field = model.height_field.geom if model.height_field else -1
-            after = [data.qpos.copy(), data.qvel.copy(), any(field in contact.geom for contact in data.contact)]
+            touching = {tuple(sorted(contact.geom.tolist())) for contact in data.contact}
+            on_field = any(field in geoms for geoms in touching)
+            after = [data.qpos.copy(), data.qvel.copy(), on_field, bool(touching & model.left_out.geoms)]
             for column, value in zip(columns, (*before, *after)):
                 column.append(value)
-    qpos, qvel, ctrl, next_qpos, next_qvel = map(np.array, columns[:5])
-    return _Visited(qpos, qvel, ctrl, next_qpos, next_qvel, np.array(columns[5], bool), unstable)
+    qpos, qvel, ctrl, act, next_qpos, next_qvel = map(np.array, columns[:6])
+    on_field, left_out = (np.array(column, bool) for column in columns[6:])
+    return _Visited(qpos, qvel, ctrl, act, next_qpos, next_qvel, on_field, left_out, unstable)
 
 
 def control_ranges(m: mujoco.MjModel) -> tuple[np.ndarray, np.ndarray]:
@@ -169,7 +176,7 @@ def _oracle(m: mujoco.MjModel, model: Model) -> mujoco.MjModel:
 
 def _ignore_self_collisions(m: mujoco.MjModel) -> None:
     """Leave only collisions with what is fixed, by moving one of the two masks of every geom out of the others' way."""
-    fixed = m.body_weldid[m.geom_bodyid] == 0
+    fixed = np.array(links_of_bodies(m))[m.geom_bodyid] == 0
     m.geom_contype[:] = np.where(fixed, m.geom_contype, (m.geom_contype & 0x7FFF) << 16)
     m.geom_conaffinity[:] = np.where(fixed, (m.geom_conaffinity & 0x7FFF) << 16, m.geom_conaffinity & 0x7FFF)
     for p in range(m.npair):

@@ -56,13 +56,23 @@ class Batch:
         """How often the step was traced: once, if all is well."""
         return self._advance.n_recordings
 
-    def reset(self) -> None:
-        """Put all worlds in the model's default pose, at rest."""
-        qpos = np.tile(np.array(self.model.qpos0)[:, None], (1, self.num_worlds))
-        self.set_state(qpos, np.zeros((self.model.nv, self.num_worlds)))
+    def reset(self, keyframe: str | None = None) -> None:
+        """Put all worlds in the model's default pose, at rest; or where a keyframe has them."""
+        model = self.model
+        if keyframe is None:
+            parts = (model.qpos0, (0.0,) * model.nv, (0.0,) * model.na)
+        else:
+            key = model.keyframe(keyframe)
+            parts = (key.qpos, key.qvel, key.act)
+        qpos, qvel, act = (np.tile(np.array(part, float)[:, None], (1, self.num_worlds)) for part in parts)
+        self.set_state(qpos, qvel, act=act)
 
-    def set_state(self, qpos: Any, qvel: Any, qacc: Any | None = None) -> None:
-        """Set qpos [nq, num_worlds], qvel [nv, num_worlds] and, optionally, where the solver starts."""
+    def set_state(self, qpos: Any, qvel: Any, qacc: Any | None = None, act: Any | None = None) -> None:
+        """Set qpos [nq, num_worlds], qvel [nv, num_worlds] and, optionally, where the solver starts.
+
+        Args:
+            act: activations [na, num_worlds]; zero unless given.
+        """
         model, worlds = self.model, self.num_worlds
         self.state = State(
             self._columns(qpos, model.nq, "qpos"),
@@ -70,6 +80,7 @@ class Batch:
             self._columns(np.zeros((model.nv, worlds)) if qacc is None else qacc, model.nv, "qacc"),
             self._columns(np.zeros((len(model.touch), worlds)), len(model.touch), "touch"),
             self._columns(np.zeros((1, worlds)), 1, "dropped")[0],
+            act=self._columns(np.zeros((model.na, worlds)) if act is None else act, model.na, "act"),
         )
 
     def get_state(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -97,8 +108,8 @@ class Batch:
         new = step(self.model, state, ctrl, substeps=self.substeps, parameters=parameters)
         bad = is_bad(new)
         qpos = [dr.select(bad, self.kind(q0), q) for q0, q in zip(self.model.qpos0, new.qpos)]
-        qvel, qacc = ([dr.select(bad, self.kind(0.0), v) for v in part] for part in (new.qvel, new.qacc))
-        return State(qpos, qvel, qacc, new.touch, new.dropped), resets + dr.select(
+        qvel, qacc, act = ([dr.select(bad, self.kind(0.0), v) for v in part] for part in (new.qvel, new.qacc, new.act))
+        return State(qpos, qvel, qacc, new.touch, new.dropped, act=act), resets + dr.select(
             bad, type(resets)(1), type(resets)(0)
         )
 

@@ -6,7 +6,7 @@ Each of these acts on a single link, which is why the Hessian of the solver keep
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
 from typing import Any
@@ -14,12 +14,14 @@ from typing import Any
 import drjit as dr
 
 from slipstream.physics import spatial as sp
+from slipstream.physics.ground import Points, cylinder_points, ellipsoid_point, hull_points
 from slipstream.physics.kinematics import Pose
 from slipstream.physics.model import Geom, Model
-from slipstream.physics.pairs import CAPSULE, HFIELD, PLANE, SPHERE, Pair
+from slipstream.physics.pairs import BOX, CAPSULE, CYLINDER, ELLIPSOID, HFIELD, PLANE, SPHERE, Pair
 from slipstream.physics.refusal import ModelError
 from slipstream.physics.spatial import Scalar
 from slipstream.physics.terrain import Terrain, distance_to_terrain
+from slipstream.physics.touches import find_touches
 
 
 @dataclass
@@ -49,7 +51,25 @@ def _pair_contacts(model: Model, where: Pose, pair: Pair, terrain: Terrain | Non
         return _plane_contacts(model, where, pair)
     if pair.kinds[0] == HFIELD:
         return _terrain_contacts(model, where, pair, terrain)
-    return [_round_contact(model, where, pair)]
+    return [_round_contact(model, where, pair)] if pair.is_round else _other_contacts(model, where, pair)
+
+
+def _other_contacts(model: Model, where: Pose, pair: Pair) -> list[Contact]:
+    """Boxes and cylinders against what does not move."""
+    link, sign = (pair.link2, 1.0) if pair.link1 == 0 else (pair.link1, -1.0)
+
+    def place(of: int) -> tuple:
+        return sp.ZERO3 if of == link else sp.negative(where.origin[link])
+
+    contacts = []
+    for touch in find_touches(model, where, pair, place):
+        distance = touch.distance
+        if touch.exists is not True:
+            distance = dr.select(touch.exists, distance, pair.margin + 1.0)
+        tangent = default_tangent(touch.normal)
+        normal, tangent = sp.scaled(sign, touch.normal), sp.scaled(sign, tangent)
+        contacts.append(Contact(pair, link, touch.point, distance, normal, tangent))
+    return contacts
 
 
 def geom_pose(where: Pose, geom: Geom) -> tuple[tuple, tuple]:
@@ -104,10 +124,27 @@ def _plane_contacts(model: Model, where: Pose, pair: Pair) -> list[Contact]:
     if geom.kind == CAPSULE:
         tangent = aligned_tangent(normal, capsule_axis(where, geom))
         return [sphere(end, geom.size[0], tangent) for end in capsule_ends(where, geom)]
-    return [
-        sphere(corner, 0.0, default_tangent(normal))
-        for corner in _lower_corners(where, geom, lambda v: sp.dot(normal, v))
-    ]
+    tangent = default_tangent(normal)
+    if geom.kind == BOX:
+        corners = _lower_corners(where, geom, lambda v: sp.dot(normal, v))
+        return [sphere(corner, 0.0, tangent) for corner in corners]
+    contacts = []
+    for point, counts in _low_points(where, geom, normal):
+        contact = sphere(point, 0.0, tangent)
+        if counts is not True:
+            contact = replace(contact, distance=dr.select(counts, contact.distance, pair.margin + 1.0))
+        contacts.append(contact)
+    return contacts
+
+
+def _low_points(where: Pose, geom: Geom, normal: tuple) -> Points:
+    centre, rotation = geom_pose(where, geom)
+    if geom.kind == CYLINDER:
+        return cylinder_points(centre, rotation, geom.size, normal)
+    if geom.kind == ELLIPSOID:
+        return ellipsoid_point(centre, rotation, geom.size, normal)
+    assert geom.hull is not None
+    return hull_points(centre, rotation, geom.hull, normal)
 
 
 def capsule_ends(where: Pose, geom: Geom) -> list[tuple]:
@@ -154,7 +191,7 @@ Segment = tuple[tuple, tuple | None, float]
 def segment(where: Pose, geom: Geom) -> Segment:
     """The segment inside a round geom: its middle, half of it as a vector (None for a sphere), |half|^2."""
     centre = sp.rotate(where.rotation[geom.link], geom.pos, where.position[geom.link])
-    if geom.kind == SPHERE:
+    if geom.kind != CAPSULE:
         return centre, None, 0.0
     return centre, sp.scaled(geom.size[1], capsule_axis(where, geom)), geom.size[1] ** 2
 

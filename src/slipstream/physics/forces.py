@@ -1,4 +1,4 @@
-"""Forces that do not depend on accelerations: motors, springs, dampers, fluid, and pushes from outside."""
+"""Forces that do not depend on accelerations: springs, dampers, fluid, compensated gravity, and pushes from outside."""
 
 from __future__ import annotations
 
@@ -8,53 +8,10 @@ from collections.abc import Mapping, Sequence
 import drjit as dr
 
 from slipstream.physics import spatial as sp
+from slipstream.physics.dynamics import project_forces
 from slipstream.physics.kinematics import Motion, Pose, unit_quaternion
-from slipstream.physics.model import Actuator, Body, Joint, Model
+from slipstream.physics.model import Body, Joint, Model
 from slipstream.physics.spatial import Scalar
-
-
-def actuator_forces(
-    model: Model, qpos: Sequence[Scalar], qvel: Sequence[Scalar], ctrl: Sequence[Scalar]
-) -> list[Scalar]:
-    """MuJoCo's actuator_force: nu scalars."""
-    return [_actuator_force(model, a, qpos, qvel, u) for a, u in zip(model.actuators, ctrl)]
-
-
-def _actuator_force(
-    model: Model, actuator: Actuator, qpos: Sequence[Scalar], qvel: Sequence[Scalar], ctrl: Scalar
-) -> Scalar:
-    joint = model.joints[actuator.joint]
-    length = sp.mul(actuator.gear, qpos[joint.qpos])
-    velocity = sp.mul(actuator.gear, qvel[joint.dof])
-    state = (1.0, length, velocity)
-    gain = sp.dot(actuator.gain, state)
-    force = sp.fma(gain, sp.clip(ctrl, *actuator.ctrl_range), sp.dot(actuator.bias, state))
-    return sp.clip(force, *actuator.force_range)
-
-
-def actuator_damping(
-    model: Model, qpos: Sequence[Scalar], qvel: Sequence[Scalar], ctrl: Sequence[Scalar]
-) -> list[Scalar]:
-    """How fast actuator forces fall with the velocity: nv scalars, zero where a force is clamped."""
-    result: list[Scalar] = [0.0] * model.nv
-    forces = actuator_forces(model, qpos, qvel, ctrl)
-    for actuator, force, u in zip(model.actuators, forces, ctrl):
-        d = model.joints[actuator.joint].dof
-        slope = sp.fma(actuator.gain[2], sp.clip(u, *actuator.ctrl_range), actuator.bias[2])
-        low, high = actuator.force_range
-        if math.isfinite(low) and not (sp.is_constant(slope) and slope == 0.0):
-            slope = dr.select((force <= low) | (force >= high), 0.0, slope)
-        result[d] = sp.fma(-(actuator.gear**2), slope, result[d])
-    return result
-
-
-def actuation(model: Model, forces: Sequence[Scalar]) -> list[Scalar]:
-    """MuJoCo's qfrc_actuator: nv scalars."""
-    result: list[Scalar] = [0.0] * model.nv
-    for actuator, force in zip(model.actuators, forces):
-        d = model.joints[actuator.joint].dof
-        result[d] = sp.fma(actuator.gear, force, result[d])
-    return result
 
 
 def joint_forces(model: Model, qpos: Sequence[Scalar], qvel: Sequence[Scalar]) -> list[Scalar]:
@@ -96,6 +53,25 @@ def link_forces(model: Model, where: Pose, moving: Motion, pushes: Mapping[int, 
             if body.link > 0 and body.mass > 1e-15:
                 apply(body, *_fluid_force(model, where, moving, body))
     return forces
+
+
+def carried_weight(
+    model: Model, where: Pose, gravity: Sequence[Scalar], scales: Mapping[int, Scalar]
+) -> list[Scalar] | None:
+    """Generalised forces that compensate for the weight of some bodies, MuJoCo's qfrc_gravcomp; None without any.
+
+    Args:
+        scales: factors on the mass of links.
+    """
+    if not any(body.gravity_compensation and body.link for body in model.bodies):
+        return None
+    forces = [sp.ZERO6] * len(model.links)
+    for body in model.bodies:
+        if body.gravity_compensation and body.link:
+            mass = sp.mul(-body.mass * body.gravity_compensation, scales.get(body.link, 1.0))
+            push = sp.point_force(sp.scaled(mass, gravity), _centre(where, body))
+            forces[body.link] = sp.plus(forces[body.link], push)
+    return project_forces(model, where, forces)
 
 
 def _centre(where: Pose, body: Body) -> tuple:

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 import drjit as dr
 
 from slipstream.physics import spatial as sp
-from slipstream.physics.constraints import Cone, Row
+from slipstream.physics.cones import elliptic_modes, pyramid_modes
+from slipstream.physics.constraints import Cone, Row, row_force
 from slipstream.physics.control import when
 from slipstream.physics.dynamics import TreeMatrix, multiply, project_forces
 from slipstream.physics.kinematics import Pose
 from slipstream.physics.model import Model
-from slipstream.physics.problem import LinkValues, Problem, any_touching, cone_rows, row_force
+from slipstream.physics.problem import LinkValues, Problem, any_touching, cone_rows
 from slipstream.physics.spatial import Scalar
 from slipstream.physics.woodbury import slots_gradient
 
@@ -28,7 +29,7 @@ class Local:
 
     Attributes:
         gradient: nv scalars.
-        hessian: without the slots.
+        hessian: without the slots, and without rows that cross the tree.
         magnitude: what the diagonal of the Hessian was summed up of, nv scalars: its rounding is that of these.
         values: of the cones.
     """
@@ -44,7 +45,7 @@ def gradient_and_hessian(problem: Problem, acceleration: Sequence[Scalar], motio
     gradient = [sp.sub(x, f) for x, f in zip(multiply(model, problem.mass, acceleration), problem.force)]
     hessian, values = dict(problem.mass), {}
     for row in problem.rows:
-        _add_row(row, acceleration, gradient, hessian)
+        _add_row(row, acceleration, gradient, hessian if row.is_on_one_branch(model) else None)
     magnitude = [hessian[d, d] for d in range(model.nv)]
     if problem.cones:
         force = [sp.ZERO6] * len(model.links)
@@ -58,12 +59,14 @@ def gradient_and_hessian(problem: Problem, acceleration: Sequence[Scalar], motio
     return Local(gradient, hessian, magnitude, values)
 
 
-def _add_row(row: Row, acceleration: Sequence[Scalar], gradient: list[Scalar], hessian: TreeMatrix) -> None:
+def _add_row(row: Row, acceleration: Sequence[Scalar], gradient: list[Scalar], hessian: TreeMatrix | None) -> None:
     x = sp.dot(row.direction, [acceleration[d] for d in row.dofs], row.offset)
     push, stiffness = row_force(row, x)
     for k, d in enumerate(row.dofs):
         gradient[d] = sp.fma(row.direction[k], push, gradient[d])
         along = sp.mul(row.direction[k], stiffness)
+        if hessian is None:
+            continue
         for j, e in enumerate(row.dofs[: k + 1]):
             hessian[d, e] = sp.fma(along, row.direction[j], hessian[d, e])
 
@@ -75,16 +78,41 @@ def _link_cones(cones: list[Cone], motion: tuple, like: Scalar) -> tuple[tuple, 
         force, stiffness, values = sp.ZERO6, sp.ZERO21, []
         for cone in cones:
             rows = cone_rows(cone, motion)
-            f, k = _cone_force(cone, rows)
-            force = sp.plus(force, sp.point_force(f, cone.point))
-            stiffness = sp.plus(stiffness, sp.point_stiffness(k, cone.point))
+            if cone.is_plain:
+                f, k = _cone_force(cone, rows)
+                force = sp.plus(force, sp.point_force(f, cone.point))
+                stiffness = sp.plus(stiffness, sp.point_stiffness(k, cone.point))
+            else:
+                f, k = _modes_force(cone, rows)
+                force, stiffness = sp.plus(force, f), sp.plus(stiffness, k)
             values += rows
         return (*force, *stiffness, *values)
 
-    sizes = [1 + len(cone.tangents) for cone in cones]
+    sizes = [1 + len(cone.tangents) + len(cone.spins) for cone in cones]
     result = when(any_touching(cones), compute, 27 + sum(sizes), like)
     rest = iter(result[27:])
     return tuple(result[:6]), tuple(result[6:27]), [[next(rest) for _ in range(size)] for size in sizes]
+
+
+def _modes_force(cone: Cone, rows: Sequence[Scalar]) -> tuple[tuple, tuple]:
+    """The spatial force of a contact, and its stiffness: the lower triangle of a 6 x 6 matrix."""
+    if cone.mu is not None:
+        components, modes = elliptic_modes(cone.stiffness, cone.mu, rows)
+    else:
+        components, modes = pyramid_modes([cone.stiffness] * (len(rows) - 1), rows)
+    axes = [sp.point_force(axis, cone.point) for axis in (cone.normal, *cone.tangents)]
+    axes += [(*spin, *sp.ZERO3) for spin in cone.spins]
+    force, stiffness = sp.ZERO6, sp.ZERO21
+    for component, axis in zip(components, axes):
+        force = sp.scaled(component, axis, force)
+    for k, direction in modes:
+        along = sp.ZERO6
+        for weight, axis in zip(direction, axes):
+            along = sp.scaled(weight, axis, along)
+        heavy = sp.scaled(k, along)
+        entries = [sp.mul(heavy[i], along[j]) for i in range(6) for j in range(i + 1)]
+        stiffness = sp.plus(stiffness, entries)
+    return force, stiffness
 
 
 def _cone_force(cone: Cone, rows: Sequence[Scalar]) -> tuple[tuple, tuple]:

@@ -8,6 +8,7 @@ from slipstream.physics import spatial as sp
 from slipstream.physics.dynamics import TreeMatrix, factor, solve
 from slipstream.physics.model import Model
 from slipstream.physics.spatial import Scalar
+from slipstream.physics.tendons import Path
 
 
 def advance_positions(model: Model, qpos: Sequence[Scalar], move: Sequence[Scalar]) -> list[Scalar]:
@@ -34,22 +35,31 @@ def quaternions(model: Model) -> Iterator[tuple[int, int]]:
             yield joint.qpos, joint.dof
 
 
-def damped_accelerations(
-    model: Model, mass: TreeMatrix, damping: Sequence[Scalar], qacc: Sequence[Scalar]
-) -> list[Scalar]:
+def damped_accelerations(model: Model, mass: TreeMatrix, damping: TreeMatrix, qacc: Sequence[Scalar]) -> list[Scalar]:
     """Accelerations with damping B taken implicitly: (M + h B) a' = M a.
 
     It is solved for the difference, (M + h B) (a - a') = h B a, which float32 represents better.
     """
     h = model.options.timestep
-    scaled = [sp.mul(h, b) for b in damping]
-    if all(sp.is_constant(b) and b == 0.0 for b in scaled):
+    scaled = {at: sp.mul(h, b) for at, b in damping.items()}
+    if all(sp.is_constant(b) and b == 0.0 for b in scaled.values()):
         return list(qacc)
-    matrix = dict(mass)
-    for d, b in enumerate(scaled):
-        matrix[d, d] = sp.add(matrix[d, d], b)
-    pull = [sp.mul(b, a) for b, a in zip(scaled, qacc)]
+    matrix, pull = dict(mass), [0.0] * model.nv
+    for (i, j), b in scaled.items():
+        matrix[i, j] = sp.add(matrix[i, j], b)
+        pull[i] = sp.fma(b, qacc[j], pull[i])
+        if i != j:
+            pull[j] = sp.fma(b, qacc[i], pull[j])
     return list(sp.minus(qacc, solve(model, factor(model, matrix), pull)))
+
+
+def add_damping(model: Model, damping: TreeMatrix, path: Path, slope: Scalar) -> None:
+    """Add what a damper along a path does. Between branches of the tree it is not implicit, as in MuJoCo."""
+    for k, d in enumerate(path.dofs):
+        along = sp.mul(path.pulls[k], slope)
+        for j, e in enumerate(path.dofs[: k + 1]):
+            if e == d or e in model.dofs[d].ancestors:
+                damping[d, e] = sp.fma(along, path.pulls[j], damping.get((d, e), 0.0))
 
 
 def turning_rates(model: Model, move: Sequence[Scalar], qvel: Sequence[Scalar]) -> list[Scalar]:

@@ -18,12 +18,13 @@ from typing import Any
 import drjit as dr
 
 from slipstream.physics import spatial as sp
+from slipstream.physics.cones import curvature, elliptic_cost, elliptic_modes
 from slipstream.physics.constraints import Cone, Row
 from slipstream.physics.control import as_array, when
 from slipstream.physics.dynamics import link_motions
-from slipstream.physics.problem import LinkValues, Problem, any_touching, cone_edges
+from slipstream.physics.problem import LinkValues, Problem, any_touching, cone_edges, cone_motion
 from slipstream.physics.selfcontact import Slot
-from slipstream.physics.spatial import Scalar
+from slipstream.physics.spatial import Scalar, is_single
 from slipstream.physics.woodbury import over_slots, slot_components
 
 ENOUGH = 0.5
@@ -32,6 +33,9 @@ DECREASE = 1e-3
 """... and the cost has fallen by this part of what that slope promised."""
 EVALUATIONS = 16
 """How often the cost along a line is looked at, at most."""
+
+BENT = 1e-3
+"""By which part of its force an elliptic cone may leave its springs in the last step. Newton's method squares it."""
 
 Sums = tuple[Scalar, Scalar, Scalar, Scalar]
 """What rows that have changed side add to the slope, the curvature and twice the cost; and their stiffness."""
@@ -67,6 +71,8 @@ class Line:
     def _rows(self, length: Scalar) -> Sums:
         total = NOTHING
         for row in self.problem.rows:
+            if row.is_equality:  # it has one side only
+                continue
             x = sp.dot(row.direction, [self.acceleration[d] for d in row.dofs], row.offset)
             y = sp.dot(row.direction, [self.step[d] for d in row.dofs])
             total = _edge(total, row.stiffness, x, y, length) if row.loss is None else _dry(total, row, x, y, length)
@@ -78,7 +84,7 @@ class Line:
 
         def edges(slot: Slot) -> Sums:
             values = slot_components(slot, self.acceleration, True)
-            return _edges(NOTHING, slot.stiffness, values, slot_components(slot, self.step, False), length)
+            return _contact(NOTHING, slot, values, slot_components(slot, self.step, False), length)
 
         return _sums(sp.plus(total, over_slots(self.problem.slots, edges, 4)))
 
@@ -102,6 +108,35 @@ def _edges(total: Sums, stiffness: Scalar, values: Sequence, steps: Sequence, le
     for x, y in zip(cone_edges(values), cone_edges(steps)):
         total = _edge(total, stiffness, x, y, length)
     return total
+
+
+def _contact(total: Sums, contact: Cone | Slot, values: Sequence, steps: Sequence, length: Scalar) -> Sums:
+    if contact.mu is not None and len(values) > 1:
+        return _elliptic(total, contact.stiffness, contact.mu, values, steps, length)
+    if isinstance(contact, Slot) and not contact.is_plain:
+        for k, t, s in zip(contact.edge_stiffness, values[1:], steps[1:]):
+            total = _edges(total, k, (values[0], t), (steps[0], s), length)
+        return total
+    return _edges(total, contact.stiffness, values, steps, length)
+
+
+def _elliptic(total: Sums, stiffness: Scalar, mu: Scalar, values: Sequence, steps: Sequence, length: Scalar) -> Sums:
+    """An elliptic cone: by how much its cost is not the parabola that it is like at the start."""
+    first, second, value, changed = total
+    ends = [sp.fma(length, y, x) for x, y in zip(values, steps)]
+    (force, modes), (end_force, end_modes) = (elliptic_modes(stiffness, mu, at) for at in (values, ends))
+    slope, end_slope = (sp.sub(0.0, sp.dot(f, steps)) for f in (force, end_force))
+    curve, end_curve = curvature(modes, steps), curvature(end_modes, steps)
+    off = sp.sub(end_slope, sp.fma(length, curve, slope))
+    twice = elliptic_cost(stiffness, mu, ends) - elliptic_cost(stiffness, mu, values)
+    twice = twice - length * sp.fma(length, curve, 2.0 * slope)
+    bend = [end - f for f, end in zip(force, end_force)]
+    for k, direction in modes:
+        push = length * k * sp.dot(direction, steps)
+        bend = [sp.fma(push, d, b) for d, b in zip(direction, bend)]
+    allowed = BENT if is_single(slope) else BENT**2
+    counts = sp.dot(bend, bend) > allowed**2 * sp.dot(end_force, end_force)
+    return first + off, second + (end_curve - curve), value + twice, changed + dr.select(counts, 1.0, 0.0)
 
 
 def _dry(total: Sums, row: Row, x: Scalar, y: Scalar, length: Scalar) -> Sums:
@@ -130,9 +165,8 @@ def _cones_at_full_step(
     def compute() -> list[Scalar]:
         sums, flat = NOTHING, []
         for cone, value in zip(cones, values):
-            at = sp.point_velocity(moved, cone.point)
-            step = [sp.dot(axis, at) for axis in (cone.normal, *cone.tangents)]
-            sums = _edges(sums, cone.stiffness, value, step, 1.0)
+            step = cone_motion(cone, moved)
+            sums = _contact(sums, cone, value, step, 1.0)
             flat += step
         return [*sums, *flat]
 
@@ -145,7 +179,7 @@ def _cones_at(total: Sums, cones: list[Cone], values: list, steps: list, length:
     def compute() -> Sums:
         sums = NOTHING
         for cone, value, step in zip(cones, values, steps):
-            sums = _edges(sums, cone.stiffness, value, step, length)
+            sums = _contact(sums, cone, value, step, length)
         return sums
 
     return _sums(sp.plus(total, when(any_touching(cones), compute, 4, length)))

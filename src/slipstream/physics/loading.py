@@ -15,8 +15,9 @@ import numpy as np
 
 from slipstream.physics.fields import refuse_other_versions
 from slipstream.physics.finite import refuse_non_finite_model, refuse_non_finite_text
+from slipstream.physics.hulls import find_hull
+from slipstream.physics.loading_tendons import read_actuators, read_equalities, read_tendons
 from slipstream.physics.model import (
-    Actuator,
     Body,
     Dof,
     Floats,
@@ -24,14 +25,14 @@ from slipstream.physics.model import (
     Integrator,
     Joint,
     JointKind,
+    Keyframe,
     Link,
     Model,
     Options,
-    Tendon,
 )
-from slipstream.physics.pairs import field_refusals, find_height_field, find_pairs
+from slipstream.physics.pairs import MESH, Pair, field_refusals, find_height_field, find_pairs
 from slipstream.physics.refusal import ModelError, refuse
-from slipstream.physics.unsupported import has_fluid, is_disabled, tendon_dofs, unsupported
+from slipstream.physics.unsupported import has_fluid, has_passive_forces, is_disabled, unsupported
 
 INTEGRATORS: dict[int, Integrator] = {
     int(mujoco.mjtIntegrator.mjINT_EULER): "euler",
@@ -70,6 +71,7 @@ def load(
     self_contacts: int = 6,
     touch: Sequence[str] = (),
     newton_iterations: int = 50,
+    leave_out_pairs: bool = False,
 ) -> Model:
     """Read a model and specialise it.
 
@@ -82,6 +84,8 @@ def load(
             counted in `State.dropped`.
         touch: names of geoms (or of bodies, for all their geoms) whose contact forces `State.touch` reports.
         newton_iterations: the bound on the iterations of the constraint solver.
+        leave_out_pairs: let geoms pass through each other whose collision is not simulated, say two meshes, where the
+            model would be refused otherwise. `Model.left_out` tells which.
 
     Raises:
         ModelError: the model is broken, or asks for something that is not supported; the message names
@@ -96,7 +100,8 @@ def load(
         raise ModelError("newton_iterations must be at least 1 and self_contacts at least 0.")
     step = float(timestep or m.opt.timestep)
     safe_timestep = 0.0 if is_disabled(m, mujoco.mjtDisableBit.mjDSBL_REFSAFE) else step
-    pairs, odd_pairs = find_pairs(m, safe_timestep, self_collision and self_contacts > 0)
+    with_self = self_collision and self_contacts > 0
+    pairs, odd_pairs, left_out = find_pairs(m, safe_timestep, with_self, leave_out_pairs)
     refuse([*unsupported(m, integrator), *odd_pairs, *field_refusals(m, pairs)])
     options = _options(m, integrator, step)
     bodies, links, joints = _tree(m)
@@ -107,10 +112,13 @@ def load(
         links=links,
         joints=joints,
         dofs=_dofs(m, links),
-        geoms=_geoms(m, bodies),
-        tendons=_tendons(m),
-        actuators=_actuators(m),
+        geoms=_geoms(m, bodies, pairs),
+        tendons=read_tendons(m, bodies),
+        actuators=read_actuators(m),
+        equalities=read_equalities(m, bodies),
+        keyframes=_keyframes(m),
         pairs=tuple(pairs),
+        left_out=left_out,
         height_field=find_height_field(m, pairs),
         self_contacts=self_contacts,
         newton_iterations=newton_iterations,
@@ -118,6 +126,7 @@ def load(
         nq=int(m.nq),
         nv=int(m.nv),
         nu=int(m.nu),
+        na=int(m.na),
         qpos0=_floats(m.qpos0),
         mass_growth=_mass_growth(m),
     )
@@ -130,7 +139,23 @@ def _mass_growth(m: mujoco.MjModel) -> float:
     full = np.zeros((m.nv, m.nv))
     mujoco.mj_fullM(m, data, full)
     from_leaves = full[::-1, ::-1]
-    return float((np.diag(from_leaves) / np.diag(np.linalg.cholesky(from_leaves)) ** 2).max())
+    try:
+        return float((np.diag(from_leaves) / np.diag(np.linalg.cholesky(from_leaves)) ** 2).max())
+    except np.linalg.LinAlgError:  # singular, but for rounding
+        return math.inf
+
+
+def _keyframes(m: mujoco.MjModel) -> tuple[Keyframe, ...]:
+    return tuple(
+        Keyframe(
+            m.key(k).name or f"keyframe{k}",
+            _floats(m.key_qpos[k]),
+            _floats(m.key_qvel[k]),
+            _floats(m.key_act[k]),
+            _floats(m.key_ctrl[k]),
+        )
+        for k in range(m.nkey)
+    )
 
 
 def _touch_geoms(m: mujoco.MjModel, name: str) -> tuple[int, ...]:
@@ -155,6 +180,7 @@ def _options(m: mujoco.MjModel, integrator: Integrator | None, timestep: float) 
         viscosity=float(m.opt.viscosity) if has_fluid(m) else 0.0,
         wind=_floats(m.opt.wind),
         impratio=float(m.opt.impratio),
+        elliptic=bool(m.opt.cone == int(mujoco.mjtCone.mjCONE_ELLIPTIC)),
         implicit_damping=not is_disabled(m, bit.mjDSBL_EULERDAMP),
         safe_reference=not is_disabled(m, bit.mjDSBL_REFSAFE),
     )
@@ -185,6 +211,7 @@ def _tree(m: mujoco.MjModel) -> tuple[tuple[Body, ...], tuple[Link, ...], tuple[
             com=_floats(m.body_ipos[b]),
             inertia_quat=_floats(m.body_iquat[b]),
             inertia=_floats(m.body_inertia[b]),
+            gravity_compensation=float(m.body_gravcomp[b]) if has_passive_forces(m) else 0.0,
         )
         for b in range(m.nbody)
     )
@@ -266,6 +293,8 @@ def _joint(m: mujoco.MjModel, j: int, link: int) -> Joint:
         solref=_floats(m.jnt_solref[j]),
         solimp=_floats(m.jnt_solimp[j]),
         margin=float(m.jnt_margin[j]),
+        force_range=_floats(m.jnt_actfrcrange[j]) if m.jnt_actfrclimited[j] else (-math.inf, math.inf),
+        carried_by_actuators=bool(m.jnt_actgravcomp[j]),
     )
 
 
@@ -292,8 +321,10 @@ def _dofs(m: mujoco.MjModel, links: tuple[Link, ...]) -> tuple[Dof, ...]:
     )
 
 
-def _geoms(m: mujoco.MjModel, bodies: tuple[Body, ...]) -> tuple[Geom, ...]:
+def _geoms(m: mujoco.MjModel, bodies: tuple[Body, ...], pairs: Sequence[Pair]) -> tuple[Geom, ...]:
     geoms = []
+    meshes = {g for pair in pairs for g, kind in zip((pair.geom1, pair.geom2), pair.kinds) if kind == MESH}
+    hulls = {mesh: find_hull(m, mesh) for mesh in {int(m.geom_dataid[g]) for g in meshes}}
     for g in range(m.ngeom):
         body = bodies[int(m.geom_bodyid[g])]
         pos, quat = _compose((np.array(body.pos), np.array(body.quat)), (m.geom_pos[g], m.geom_quat[g]))
@@ -306,52 +337,7 @@ def _geoms(m: mujoco.MjModel, bodies: tuple[Body, ...]) -> tuple[Geom, ...]:
                 pos=_floats(pos),
                 quat=_floats(quat),
                 size=_floats(m.geom_size[g]),
+                hull=hulls[int(m.geom_dataid[g])] if g in meshes else None,
             )
         )
     return tuple(geoms)
-
-
-def _tendons(m: mujoco.MjModel) -> tuple[Tendon, ...]:
-    bit = mujoco.mjtDisableBit
-    if is_disabled(m, bit.mjDSBL_LIMIT, bit.mjDSBL_CONSTRAINT):
-        return ()
-    tendons = []
-    for t in range(m.ntendon):
-        dofs = tendon_dofs(m, t) if m.tendon_limited[t] else None
-        if dofs:
-            order = sorted(dofs)
-            tendons.append(
-                Tendon(
-                    dofs=tuple(order),
-                    coordinates=tuple(int(m.jnt_qposadr[m.dof_jntid[d]]) for d in order),
-                    coefficients=tuple(dofs[d] for d in order),
-                    range=_floats(m.tendon_range[t]),
-                    margin=float(m.tendon_margin[t]),
-                    solref=_floats(m.tendon_solref_lim[t]),
-                    solimp=_floats(m.tendon_solimp_lim[t]),
-                    invweight=float(m.tendon_invweight0[t]),
-                )
-            )
-    return tuple(tendons)
-
-
-def _actuators(m: mujoco.MjModel) -> tuple[Actuator, ...]:
-    if is_disabled(m, mujoco.mjtDisableBit.mjDSBL_ACTUATION):
-        return ()
-    clamp = not is_disabled(m, mujoco.mjtDisableBit.mjDSBL_CLAMPCTRL)
-    free = (-math.inf, math.inf)
-    affine_gain, affine_bias = int(mujoco.mjtGain.mjGAIN_AFFINE), int(mujoco.mjtBias.mjBIAS_AFFINE)
-    return tuple(
-        Actuator(
-            name=m.actuator(i).name or f"actuator{i}",
-            joint=int(m.actuator_trnid[i, 0]),
-            gear=float(m.actuator_gear[i, 0]),
-            gain=_floats(m.actuator_gainprm[i, :3])
-            if m.actuator_gaintype[i] == affine_gain
-            else (float(m.actuator_gainprm[i, 0]), 0.0, 0.0),
-            bias=_floats(m.actuator_biasprm[i, :3]) if m.actuator_biastype[i] == affine_bias else (0.0, 0.0, 0.0),
-            ctrl_range=_floats(m.actuator_ctrlrange[i]) if clamp and m.actuator_ctrllimited[i] else free,
-            force_range=_floats(m.actuator_forcerange[i]) if m.actuator_forcelimited[i] else free,
-        )
-        for i in range(m.nu)
-    )

@@ -23,6 +23,7 @@ def constraint_forces(
     qacc: Sequence[Scalar],
     ctrl: Sequence[Scalar],
     parameters: Parameters | None = None,
+    act: Sequence[Scalar] = (),
 ) -> list[Scalar]:
     """MuJoCo's qfrc_constraint: the generalised forces of limits, contacts and dry friction, nv scalars.
 
@@ -31,8 +32,9 @@ def constraint_forces(
     Args:
         qacc: where the solver starts.
         ctrl: nu scalars.
+        act: na scalars, for actuators with activations.
     """
-    problem = make_problem(model, qpos, qvel, ctrl, {}, parameters or Parameters())
+    problem = make_problem(model, qpos, qvel, ctrl, {}, parameters or Parameters(), act)
     solution = solve_accelerations(problem, qacc)
     problem, acceleration = solution.problem, solution.exact()
     # The gradient without its smooth part. M a - f is the same in theory, and leaves its rounding where nothing pushes.
@@ -48,6 +50,7 @@ def contact_wrenches(
     qacc: Sequence[Scalar],
     ctrl: Sequence[Scalar],
     parameters: Parameters | None = None,
+    act: Sequence[Scalar] = (),
 ) -> list[tuple]:
     """MuJoCo's cfrc_ext, without pushes: by body, the torque and the force of all its contacts.
 
@@ -57,9 +60,10 @@ def contact_wrenches(
     Args:
         qacc: where the solver starts.
         ctrl: nu scalars.
+        act: na scalars, for actuators with activations.
     """
     parameters = parameters or Parameters()
-    problem = make_problem(model, qpos, qvel, ctrl, {}, parameters)
+    problem = make_problem(model, qpos, qvel, ctrl, {}, parameters, act)
     solution = solve_accelerations(problem, qacc)
     wrenches = wrenches_on_bodies(solution.problem, solution.exact(), parameters.mass)
     return [tuple(as_array(x, qvel[0]) for x in wrench) for wrench in wrenches]

@@ -15,7 +15,8 @@ from typing import Literal
 
 import mujoco
 
-from slipstream.physics.pairs import HeightField, Pair
+from slipstream.physics.hulls import Hull
+from slipstream.physics.pairs import HeightField, LeftOut, Pair
 from slipstream.physics.refusal import ModelError
 
 Integrator = Literal["euler", "rk4", "implicitfast"]
@@ -40,6 +41,8 @@ class Joint:
     solref: Floats
     solimp: Floats
     margin: float
+    force_range: Floats  # of all its actuators together
+    carried_by_actuators: bool  # whether they, and no outer force, compensate for gravity
 
     @property
     def dofs(self) -> range:
@@ -79,6 +82,7 @@ class Body:
     com: Floats  # in the frame of the body
     inertia_quat: Floats
     inertia: Floats
+    gravity_compensation: float  # the part of its weight that is carried
 
 
 @dataclass(frozen=True)
@@ -102,33 +106,108 @@ class Geom:
     pos: Floats  # in the frame of the link
     quat: Floats
     size: Floats
+    hull: Hull | None = None  # of a mesh that something collides with
+
+
+@dataclass(frozen=True)
+class Station:
+    """A point that a spatial tendon runs through: a site, at its place on a link."""
+
+    link: int
+    pos: Floats
+    divisor: float  # of all lengths from here on: one pulley after the other
 
 
 @dataclass(frozen=True)
 class Tendon:
-    """A limited combination of joints along one branch of the tree."""
+    """A combination of joints, or a string along sites. Without either it only measures, and nobody asks for it."""
 
-    dofs: tuple[int, ...]  # from the root outwards
-    coordinates: tuple[int, ...]  # their addresses in qpos
-    coefficients: Floats
+    name: str
+    joints: tuple[tuple[int, int, float], ...]  # of a fixed tendon: address in qpos, dof and coefficient
+    stations: tuple[tuple[Station, Station], ...]  # of a spatial tendon: its straight pieces
+    limited: bool
     range: Floats
     margin: float
     solref: Floats
     solimp: Floats
     invweight: float
+    stiffness: float
+    rest: Floats  # between these lengths its spring is slack
+    damping: float
+    friction_loss: float
+    friction_solref: Floats
+    friction_solimp: Floats
+    force_range: Floats  # of all its actuators together
+
+
+ActivationKind = Literal["integrator", "filter", "filterexact"]
+
+
+@dataclass(frozen=True)
+class Activation:
+    """The state of an actuator: its control arrives with a delay, or adds up."""
+
+    kind: ActivationKind
+    address: int  # in the state's `act`
+    time: float  # constant of a filter, seconds
+    range: Floats
+    early: bool  # whether the force follows from the next activation
 
 
 @dataclass(frozen=True)
 class Actuator:
-    """force = gain . (1, length, velocity) * ctrl + bias . (1, length, velocity), clamped."""
+    """force = gain . (1, length, velocity) * input + bias . (1, length, velocity), clamped.
+
+    The input is the control, or the activation.
+    """
 
     name: str
-    joint: int
+    joint: int  # the one it drives; -1 if it pulls on a tendon
+    tendon: int  # or -1
     gear: float
     gain: Floats
     bias: Floats
     ctrl_range: Floats
     force_range: Floats
+    activation: Activation | None = None
+
+
+@dataclass(frozen=True)
+class CurveEquality:
+    """Ties a joint (or a tendon) to a polynomial of another one, or to a constant."""
+
+    is_tendon: bool
+    one: int
+    two: int  # or -1
+    polynomial: Floats
+    references: tuple[float, float]  # what both are measured from
+    solref: Floats
+    solimp: Floats
+    weight: float
+
+
+@dataclass(frozen=True)
+class BodyEquality:
+    """Ties a point of a link to a point of another one (connect), and their directions too (weld)."""
+
+    links: tuple[int, int]
+    points: tuple[Floats, Floats]  # in the frames of the links
+    frames: tuple[Floats, Floats] | None  # quaternions on the links that shall be the same; None for a connect
+    torque_scale: float
+    solref: Floats
+    solimp: Floats
+    weights: tuple[float, float]  # of its point, and of its direction
+
+
+@dataclass(frozen=True)
+class Keyframe:
+    """A state somebody gave a name."""
+
+    name: str
+    qpos: Floats
+    qvel: Floats
+    act: Floats
+    ctrl: Floats
 
 
 @dataclass(frozen=True)
@@ -140,6 +219,7 @@ class Options:
     viscosity: float
     wind: Floats
     impratio: float
+    elliptic: bool  # friction cones
     implicit_damping: bool
     safe_reference: bool
 
@@ -157,7 +237,10 @@ class Model:
     geoms: tuple[Geom, ...]
     tendons: tuple[Tendon, ...]
     actuators: tuple[Actuator, ...]
+    equalities: tuple[CurveEquality | BodyEquality, ...]
+    keyframes: tuple[Keyframe, ...]
     pairs: tuple[Pair, ...]
+    left_out: LeftOut
     height_field: HeightField | None
     self_contacts: int
     newton_iterations: int
@@ -165,6 +248,7 @@ class Model:
     nq: int
     nv: int
     nu: int
+    na: int  # activations
     qpos0: Floats
     mass_growth: float  # by how much factoring the mass matrix lets rounding grow, in the default pose
 
@@ -178,6 +262,9 @@ class Model:
 
     def joint(self, name: str) -> Joint:
         return self.joints[_find(name, [joint.name for joint in self.joints], "joint")]
+
+    def keyframe(self, name: str) -> Keyframe:
+        return self.keyframes[_find(name, [key.name for key in self.keyframes], "keyframe")]
 
     def geom(self, name: str) -> int:
         return _find(name, [geom.name for geom in self.geoms], "geom")

@@ -12,18 +12,25 @@ from typing import Any
 import mujoco
 import numpy as np
 
-from slipstream.physics.refusal import Refusal
+from slipstream.physics.refusal import Refusal, grouped
 
 PLANE = int(mujoco.mjtGeom.mjGEOM_PLANE)
 HFIELD = int(mujoco.mjtGeom.mjGEOM_HFIELD)
 SPHERE = int(mujoco.mjtGeom.mjGEOM_SPHERE)
 CAPSULE = int(mujoco.mjtGeom.mjGEOM_CAPSULE)
 BOX = int(mujoco.mjtGeom.mjGEOM_BOX)
+CYLINDER = int(mujoco.mjtGeom.mjGEOM_CYLINDER)
+ELLIPSOID = int(mujoco.mjtGeom.mjGEOM_ELLIPSOID)
+MESH = int(mujoco.mjtGeom.mjGEOM_MESH)
 
 COLLIDERS = {
-    (PLANE, SPHERE), (PLANE, CAPSULE), (PLANE, BOX), (HFIELD, SPHERE), (HFIELD, CAPSULE), (HFIELD, BOX),
-    (SPHERE, SPHERE), (SPHERE, CAPSULE), (CAPSULE, CAPSULE),
+    (PLANE, SPHERE), (PLANE, CAPSULE), (PLANE, BOX), (PLANE, CYLINDER), (PLANE, ELLIPSOID), (PLANE, MESH),
+    (HFIELD, SPHERE), (HFIELD, CAPSULE), (HFIELD, BOX),
+    (SPHERE, SPHERE), (SPHERE, CAPSULE), (CAPSULE, CAPSULE), (SPHERE, BOX), (SPHERE, CYLINDER), (BOX, BOX),
 }  # fmt: skip
+ROUND = (SPHERE, CAPSULE)
+COSTS = {(BOX, BOX): 60, (SPHERE, BOX): 3, (SPHERE, CYLINDER): 3}
+"""For how many pairs of round geoms a pair of others counts."""
 
 MOST_SELF_PAIRS = 3000
 """All pairs of moving geoms are tested in every step, and a kernel that tests more would compile for many minutes."""
@@ -42,11 +49,21 @@ class Pair:
     link2: int
     condim: int
     friction: float
+    spin_friction: tuple[float, float]  # about the normal, and of rolling
     solref: tuple[float, ...]
     solimp: tuple[float, ...]
     margin: float
     invweight: float
     safe_timestep: float
+
+    @property
+    def sorted_geoms(self) -> tuple[int, int]:
+        return min(self.geom1, self.geom2), max(self.geom1, self.geom2)
+
+    @property
+    def is_round(self) -> bool:
+        """Whether both geoms are spheres or capsules."""
+        return self.kinds[0] in ROUND and self.kinds[1] in ROUND
 
     @property
     def is_external(self) -> bool:
@@ -74,32 +91,52 @@ def standard_reference(solref: Sequence[float], solimp: Sequence[float], safe_ti
     return -solref[0] / largest**2, -solref[1] / largest
 
 
-def find_pairs(m: mujoco.MjModel, safe_timestep: float, self_collision: bool) -> tuple[list[Pair], list[Refusal]]:
-    """All pairs MuJoCo would test, and what about them is not simulated.
+@dataclass(frozen=True)
+class LeftOut:
+    """Pairs of geoms that MuJoCo lets touch each other and that pass through each other here, by wish of the caller."""
+
+    geoms: frozenset[tuple[int, int]] = frozenset()  # the lower number first
+    lines: tuple[str, ...] = ()  # what they are, alike ones on one line
+
+
+def find_pairs(
+    m: mujoco.MjModel, safe_timestep: float, self_collision: bool, leave_out: bool = False
+) -> tuple[list[Pair], list[Refusal], LeftOut]:
+    """All pairs MuJoCo would test, what about them is not simulated, and which are left out.
 
     Args:
         self_collision: whether there are pairs of two moving geoms.
+        leave_out: whether pairs that are not simulated are left out.
     """
     bit = mujoco.mjtDisableBit
     if m.opt.disableflags & (int(bit.mjDSBL_CONTACT) | int(bit.mjDSBL_CONSTRAINT)):
-        return [], []
-    links = _links(m)
+        return [], [], LeftOut()
+    links = links_of_bodies(m)
     link_of = [links[b] for b in m.geom_bodyid.tolist()]
     explicit = {tuple(sorted((int(m.pair_geom1[p]), int(m.pair_geom2[p])))): p for p in range(m.npair)}
     make = _Maker(m, link_of, safe_timestep)
     pairs = [make.explicit(p) for p in explicit.values()]
-    pairs += [make.mixed(a, b) for a, b in _dynamic_pairs(m) if (a, b) not in explicit]
+    dynamic = ((a, b) for a, b in _dynamic_pairs(m) if (a, b) not in explicit)
+    pairs += [make.mixed(a, b) for a, b in dynamic if link_of[a] or link_of[b]]
     if not self_collision:
         pairs = [pair for pair in pairs if pair.is_external]
-    kept = {tuple(sorted((pair.geom1, pair.geom2))) for pair in pairs}
+    out = LeftOut()
+    if leave_out:
+        odd = {pair: list(_refusals(m, pair)) for pair in pairs}
+        lines = grouped(refusal for refusals in odd.values() for refusal in refusals)
+        geoms = frozenset(pair.sorted_geoms for pair, refusals in odd.items() if refusals)
+        out = LeftOut(geoms, tuple(lines))
+        pairs = [pair for pair in pairs if not odd[pair]]
+    kept = {pair.sorted_geoms for pair in pairs}
     refusals = [refusal for geoms, p in explicit.items() if geoms in kept for refusal in _odd(m, p)]
     refusals += [refusal for pair in pairs for refusal in _refusals(m, pair)]
-    moving = sum(not pair.is_external for pair in pairs)
+    moving = sum(COSTS.get(pair.kinds, 1) for pair in pairs if not pair.is_external)
     if moving > MOST_SELF_PAIRS:
         way_out = "exclude some, or load without self-collision (check-model --no-self-collision)."
-        why = f"{moving:,} pairs of moving geoms may touch each other, more than {MOST_SELF_PAIRS:,}; {way_out}"
+        why = f"{moving:,} pairs of moving geoms may touch each other, more than {MOST_SELF_PAIRS:,} "
+        why += f"(two boxes count for {COSTS[BOX, BOX]}); {way_out}"
         refusals.append(Refusal("<geom>", why))
-    return pairs, refusals
+    return pairs, refusals, out
 
 
 def _dynamic_pairs(m: mujoco.MjModel) -> Iterator[tuple[int, int]]:
@@ -121,7 +158,7 @@ def _dynamic_pairs(m: mujoco.MjModel) -> Iterator[tuple[int, int]]:
             yield a, a + 1 + int(b)
 
 
-def _links(m: mujoco.MjModel) -> list[int]:
+def links_of_bodies(m: mujoco.MjModel) -> list[int]:
     """The link of every body: bodies with joints, and the world, start a new one."""
     links, count = [], -1
     for b in range(m.nbody):
@@ -139,7 +176,7 @@ class _Maker:
     def __init__(self, m: mujoco.MjModel, link_of: list[int], safe_timestep: float) -> None:
         self.m, self.link_of, self.safe_timestep = m, link_of, safe_timestep
         self.kind, self.priority = m.geom_type.tolist(), m.geom_priority.tolist()
-        self.condim, self.friction = m.geom_condim.tolist(), m.geom_friction[:, 0].tolist()
+        self.condim, self.friction = m.geom_condim.tolist(), m.geom_friction.tolist()
         self.margin, self.solmix = m.geom_margin.tolist(), m.geom_solmix.tolist()
         self.solref, self.solimp = m.geom_solref.tolist(), m.geom_solimp.tolist()
         self.invweight = [m.body_invweight0[b, 0].item() for b in m.geom_bodyid]
@@ -151,6 +188,7 @@ class _Maker:
             int(m.pair_geom2[p]),
             condim=int(m.pair_dim[p]),
             friction=max(float(m.pair_friction[p, 0]), SMALLEST_FRICTION),
+            spin_friction=_spin_friction(m.pair_friction[p, 2:4].tolist()),
             solref=tuple(map(float, m.pair_solref[p])),
             solimp=tuple(map(float, m.pair_solimp[p])),
             margin=float(m.pair_margin[p]),
@@ -165,7 +203,7 @@ class _Maker:
             solref, solimp = self.solref[g], self.solimp[g]
         else:
             condim = max(self.condim[a], self.condim[b])
-            friction = max(self.friction[a], self.friction[b])
+            friction = list(map(max, self.friction[a], self.friction[b]))
             mix = _mix(self.solmix[a], self.solmix[b])
             ref_a, ref_b = self.solref[a], self.solref[b]
             standard = ref_a[0] > 0 and ref_b[0] > 0
@@ -175,7 +213,8 @@ class _Maker:
             a,
             b,
             condim=condim,
-            friction=max(friction, SMALLEST_FRICTION),
+            friction=max(friction[0], SMALLEST_FRICTION),
+            spin_friction=_spin_friction(friction[1:]),
             solref=tuple(solref),
             solimp=tuple(solimp),
             margin=self.margin[a] + self.margin[b],
@@ -194,6 +233,10 @@ class _Maker:
             safe_timestep=self.safe_timestep,
             **parameters,
         )
+
+
+def _spin_friction(values: Sequence[float]) -> tuple[float, float]:
+    return max(values[0], SMALLEST_FRICTION), max(values[1], SMALLEST_FRICTION)
 
 
 def _blend(mix: float, a: Sequence[float], b: Sequence[float]) -> list[float]:
@@ -216,6 +259,8 @@ def _odd(m: mujoco.MjModel, p: int) -> Iterator[Refusal]:
         yield Refusal("<pair{} solreffriction>", "not simulated.", name)
     if m.pair_friction[p, 0] != m.pair_friction[p, 1]:
         yield Refusal("<pair{} friction>", "both tangents must have the same friction.", name)
+    if m.pair_dim[p] == 6 and m.pair_friction[p, 3] != m.pair_friction[p, 4]:
+        yield Refusal("<pair{} friction>", "both directions of rolling must have the same friction.", name)
     if m.pair_adhesion[p] != 0:
         yield Refusal("<pair{} adhesion>", "not simulated.", name)
 
@@ -224,18 +269,16 @@ def _refusals(m: mujoco.MjModel, pair: Pair) -> Iterator[Refusal]:
     """What about a pair is not simulated."""
     collides = pair.kinds in COLLIDERS
     fixed_ground = pair.kinds[0] not in (PLANE, HFIELD) or pair.link1 == 0
-    if collides and fixed_ground and pair.condim in (1, 3):
+    if collides and fixed_ground:
         return
     names = tuple(m.geom(g).name or f"#{g}" for g in (pair.geom1, pair.geom2))
     kinds = [mujoco.mjtGeom(k).name.removeprefix("mjGEOM_").lower() for k in pair.kinds]
     element = f"<geom{{}} type={kinds[0]!r}> against <geom{{}} type={kinds[1]!r}>"
-    way_out = "exclude the pair, or give one of them contype='0' conaffinity='0'."
+    way_out = "exclude the pair, or load without such pairs (leave_out_pairs=True, check-model --leave-out-pairs)."
     if not collides:
         yield Refusal(element, f"this collision is not simulated; {way_out}", names)
     elif not fixed_ground:
         yield Refusal(element, f"a {kinds[0]} must not move; {way_out}", names)
-    if pair.condim not in (1, 3):
-        yield Refusal(element, f"condim='{pair.condim}' is not simulated; use 1 or 3.", names)
 
 
 def field_refusals(m: mujoco.MjModel, pairs: Sequence[Pair]) -> Iterator[Refusal]:

@@ -19,7 +19,7 @@ from slipstream.physics.model import Model
 from slipstream.physics.pairs import LARGEST_IMPEDANCE, SMALLEST_IMPEDANCE
 from slipstream.physics.problem import Problem, Stiffness
 from slipstream.physics.selfcontact import Slot
-from slipstream.physics.spatial import Scalar, is_constant
+from slipstream.physics.spatial import is_single
 
 STIFF, HARD = 100.0, 2e4
 """From which ratio of stiffness to mass on a problem is stiff, and hard."""
@@ -32,7 +32,7 @@ def stiffness(model: Model, least_friction: float | None) -> Stiffness:
         least_friction: the smallest factor on the friction coefficients in any world, if it is known.
     """
     ratio = stiffness_ratio(model, 1.0 if least_friction is None else least_friction)
-    if ratio > HARD:
+    if ratio > HARD or (ratio > STIFF and model.options.elliptic):  # a sliding cone bends, which takes more digits
         return "hard"
     # A long chain of light links has the same effect without any contact; and the two multiply.
     growth = model.mass_growth
@@ -45,13 +45,16 @@ def stiffness_ratio(model: Model, least_friction: float) -> float:
     ratios = [0.0]
     for pair in model.pairs:
         ratio = _strength(pair.solimp)
-        if pair.condim > 1:
+        if pair.condim > 1 and model.options.elliptic:
+            ratio *= max(1.0, model.options.impratio)
+        elif pair.condim > 1:
             squared = (pair.friction * least_friction) ** 2
             ratio *= 4.0 * model.options.impratio / max(2.0 * squared * (1.0 + squared), 1e-30)
         ratios.append(ratio)
     # The limit of one joint is stiff on the diagonal alone, which costs no digits.
     ratios += [_strength(joint.solimp) for joint in model.joints if joint.limited and joint.kind == "ball"]
-    ratios += [_strength(tendon.solimp) for tendon in model.tendons if len(tendon.dofs) > 1]
+    ratios += [_strength(tendon.solimp) for tendon in model.tendons if tendon.limited and len(tendon.joints) != 1]
+    ratios += [_strength(equality.solimp) for equality in model.equalities]
     return max(ratios)
 
 
@@ -59,10 +62,6 @@ def _strength(solimp: tuple[float, ...]) -> float:
     """d / (1 - d) at its largest."""
     d = min(max(*solimp[:2], SMALLEST_IMPEDANCE), LARGEST_IMPEDANCE)
     return d / (1.0 - d)
-
-
-def is_single(value: Scalar) -> bool:
-    return not is_constant(value) and dr.type_v(value) == dr.VarType.Float32
 
 
 def in_double(value: Any, memo: dict[int, Any] | None = None) -> Any:

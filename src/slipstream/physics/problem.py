@@ -9,6 +9,7 @@ from typing import Literal
 import drjit as dr
 
 from slipstream.physics import spatial as sp
+from slipstream.physics.cones import elliptic_modes, pyramid_modes
 from slipstream.physics.constraints import Cone, Row
 from slipstream.physics.dynamics import TreeMatrix, link_motions
 from slipstream.physics.kinematics import Pose
@@ -39,24 +40,30 @@ class Problem:
     stiffness: Stiffness
 
     @property
+    def crossing(self) -> list[Row]:
+        """Rows that tie branches of the tree to each other."""
+        return [row for row in self.rows if not row.is_on_one_branch(self.model)]
+
+    @property
     def constrained(self) -> bool:
         return bool(self.rows or self.cones or self.slots)
 
 
-def row_force(row: Row, x: Scalar) -> tuple[Scalar, Scalar]:
-    """The derivative of a row's cost, and its second derivative."""
-    if row.loss is None:
-        stiffness = dr.select(x < 0.0, row.stiffness, 0.0)
-        return stiffness * x, stiffness
-    push = row.stiffness * x
-    inside = dr.abs(push) < row.loss
-    return sp.clip(push, -row.loss, row.loss), dr.select(inside, row.stiffness, 0.0)
-
-
 def cone_rows(cone: Cone, motion: Sequence[Scalar]) -> list[Scalar]:
     """Accelerations along the normal and the (scaled) tangents, from their references."""
+    return list(map(sp.add, cone_motion(cone, motion), cone.offsets)) if cone.spins else _linear_rows(cone, motion)
+
+
+def _linear_rows(cone: Cone, motion: Sequence[Scalar]) -> list[Scalar]:
     at = sp.point_velocity(motion, cone.point)
     return [sp.dot(axis, at, offset) for axis, offset in zip((cone.normal, *cone.tangents), cone.offsets)]
+
+
+def cone_motion(cone: Cone, motion: Sequence[Scalar]) -> list[Scalar]:
+    """How fast a link moves along the axes of a contact."""
+    at = sp.point_velocity(motion, cone.point)
+    linear = [sp.dot(axis, at) for axis in (cone.normal, *cone.tangents)]
+    return linear + [sp.dot(axis, motion[:3]) for axis in cone.spins]
 
 
 def cone_edges(values: Sequence[Scalar]) -> list[Scalar]:
@@ -85,15 +92,19 @@ def touch_forces(problem: Problem, acceleration: Sequence[Scalar]) -> list[Scala
         for link, cones in problem.cones.items():
             for cone in cones:
                 if cone.geom in geoms:
-                    push, *_ = pyramid_forces(cone.stiffness, cone_rows(cone, motions[link]))
+                    push, *_ = contact_forces(cone, cone_rows(cone, motions[link]))
                     forces[index] = sp.add(forces[index], push)
         for slot in problem.slots:
-            push, *_ = pyramid_forces(slot.stiffness, slot_components(slot, acceleration, True))
+            push, *_ = contact_forces(slot, slot_components(slot, acceleration, True))
             forces[index] = sp.add(forces[index], dr.select(slot.has_any(geoms), push, 0.0))
     return forces
 
 
-def pyramid_forces(stiffness: Scalar, rows: Sequence[Scalar]) -> list[Scalar]:
-    """The force of a contact along its normal and its scaled tangents, from those of its pyramid's edges."""
-    edges = [-stiffness * sp.minimum(x, 0.0) for x in cone_edges(rows)]
+def contact_forces(contact: Cone | Slot, rows: Sequence[Scalar]) -> list[Scalar]:
+    """The force of a contact along its normal and its scaled tangents (and torques along its spins)."""
+    if contact.mu is not None and len(rows) > 1:
+        return elliptic_modes(contact.stiffness, contact.mu, rows)[0]
+    if isinstance(contact, Slot) and not contact.is_plain:
+        return pyramid_modes(contact.edge_stiffness, rows)[0]
+    edges = [-contact.stiffness * sp.minimum(x, 0.0) for x in cone_edges(rows)]
     return [sp.sum_of(edges), *(plus - minus for plus, minus in zip(edges[::2], edges[1::2]))]

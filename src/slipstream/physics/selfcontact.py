@@ -9,7 +9,7 @@ after the other on top of the tree's factorisation, with the Woodbury identity.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import drjit as dr
 
@@ -28,6 +28,7 @@ from slipstream.physics.kinematics import Pose
 from slipstream.physics.model import Model
 from slipstream.physics.pairs import Pair
 from slipstream.physics.spatial import Scalar
+from slipstream.physics.touches import COUNTS, bounding_radius, find_touches
 
 
 @dataclass
@@ -35,14 +36,26 @@ class Slot:
     """One contact between moving links, in every world its own."""
 
     used: Scalar  # mask
-    rows: list[list[Scalar]]  # Jacobian: normal and two scaled tangents, nv each
+    rows: list[list[Scalar]]  # Jacobian: normal, two scaled tangents, and scaled spins if there are; nv each
     offsets: list[Scalar]
     stiffness: Scalar
     point: tuple  # relative to the reference point of the first tree
     normal: tuple  # from the first geom to the second
-    friction: Scalar
+    friction: list[Scalar]  # coefficients of sliding, spinning and rolling
     code: Scalar  # number of the pair
     pairs: Sequence[Pair]
+    mu: Scalar | None = None  # of elliptic cones
+    has_spins: list[Scalar] = field(default_factory=list)  # 1 or 0, for spins that only some contacts have
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is a pyramid without torques."""
+        return len(self.rows) == 3 and self.mu is None
+
+    @property
+    def edge_stiffness(self) -> list[Scalar]:
+        """Of a pyramid's edges, by tangent and spin."""
+        return [self.stiffness] * 2 + [sp.mul(has, self.stiffness) for has in self.has_spins]
 
     def has_any(self, geoms: Sequence[int]) -> Scalar:
         """A mask of the worlds where one of these geoms takes part in the contact."""
@@ -69,13 +82,41 @@ def find_slots(model: Model, where: Pose, qvel: Sequence[Scalar], friction_scale
     chosen = sorted({g for pair in pairs for g in (pair.geom1, pair.geom2)})
     segments = {g: _common_segment(model, where, g) for g in chosen}
     codes: list[Scalar] = [-1.0] * model.self_contacts
+    # Where geoms touch that are not both round: seven numbers, kept with the code. For others they are found later.
+    known: list[list[Scalar]] = [[0.0] * (0 if all(pair.is_round for pair in pairs) else 7) for _ in codes]
     count = 0.0
     for index, pair in enumerate(pairs):
-        hit = _touches(model, pair, segments)
-        codes = [dr.select(hit, new, old) for new, old in zip((float(index), *codes), codes)]
-        count = sp.add(count, dr.select(hit, 1.0, 0.0))
-    slots = [_make_slot(model, where, qvel, pairs, segments, code, friction_scale) for code in codes]
+        for hit, values in _hits(model, where, pair, segments, len(known[0]) if known else 0):
+            codes = [dr.select(hit, new, old) for new, old in zip((float(index), *codes), codes)]
+            known = [[dr.select(hit, new, old) for new, old in zip(*rows)] for rows in zip((values, *known), known)]
+            count = sp.add(count, dr.select(hit, 1.0, 0.0))
+    slots = [
+        _make_slot(model, where, qvel, pairs, segments, code, numbers, friction_scale)
+        for code, numbers in zip(codes, known)
+    ]
     return slots, sp.maximum(count - float(model.self_contacts), 0.0)
+
+
+def _hits(
+    model: Model, where: Pose, pair: Pair, segments: dict[int, Segment], size: int
+) -> list[tuple[Scalar, list[Scalar]]]:
+    """Masks of the worlds where the geoms of a pair touch, by point, and what is known of the points."""
+    if pair.is_round:
+        return [(_touches(model, pair, segments), [0.0] * size)]
+    (one, _, _), (two, _, _) = segments[pair.geom1], segments[pair.geom2]
+    between = sp.minus(two, one)
+    reach = sum(bounding_radius(model.geoms[g]) for g in (pair.geom1, pair.geom2)) + pair.margin
+    number = COUNTS[pair.kinds]
+
+    def compute() -> list[Scalar]:
+        flat: list[Scalar] = []
+        for touch in find_touches(model, where, pair, lambda link: tree_offset(where, link)):
+            hit = (touch.distance < pair.margin) & touch.exists
+            flat += [dr.select(hit, 1.0, 0.0), touch.distance, *touch.point, *touch.normal]
+        return flat
+
+    found = when(sp.dot(between, between) < reach * reach, compute, 8 * number, between[0])
+    return [(found[8 * k] > 0.5, found[8 * k + 1 : 8 * k + 8]) for k in range(number)]
 
 
 def _common_segment(model: Model, where: Pose, g: int) -> Segment:
@@ -105,34 +146,71 @@ def _make_slot(
     pairs: Sequence[Pair],
     segments: dict[int, Segment],
     code: Scalar,
+    known: Sequence[Scalar],
     friction_scale: Scalar,
 ) -> Slot:
-    """A slot with the contact of the pair number `code`; empty where that is -1."""
+    """A slot with the contact of the pair number `code`; empty where that is -1.
+
+    Args:
+        known: distance, point and normal, where that pair is not round.
+    """
     dofs = dividing_dofs(model, pairs)
     size = len(dofs)
     used = code >= 0.0
+
+    spins = max(max(pair.condim for pair in pairs) - 3, 0)
+    count = 3 + spins
+    kinds = (spins > 0) + (spins > 1)
 
     def compute() -> list[Scalar]:
         one, two = (_pick_geom(model, pairs, segments, code, side, qvel[0]) for side in (0, 1))
         nearest1, nearest2 = nearest_points(one.segment, two.segment)
         between = sp.minus(nearest2, nearest1)
         point, distance, normal = surface_contact(nearest1, between, sp.dot(between, between), one.radius, two.radius)
-        rows = _rows(model, where, dofs, point, normal, one, two)
+        if known:
+            found = [distance, *point, *normal]
+            numbers = [k for k, pair in enumerate(pairs) if pair.is_round]
+            if numbers:
+                is_round = _among(code, numbers)
+                found = [dr.select(is_round, a, b) for a, b in zip(found, known)]
+            else:
+                found = list(known)
+            distance, point, normal = found[0], tuple(found[1:4]), tuple(found[4:])
+        rows = _rows(model, where, dofs, point, normal, one, two, spins)
         speeds = [sp.dot(row, [qvel[d] for d in dofs]) for row in rows]
-        friction, offsets, stiffness = _pick_cone(
-            model, pairs, code, distance, speeds, one.weight + two.weight, friction_scale
-        )
-        rows[1:] = [[sp.mul(friction, value) for value in row] for row in rows[1:]]
-        return [*rows[0], *rows[1], *rows[2], *offsets, stiffness, *point, *normal, friction]
+        law = _pick_cone(model, pairs, code, distance, speeds, one.weight + two.weight, friction_scale)
+        scales = (1.0, law.friction[0], law.friction[0], *law.friction[1:], *law.friction[2:])
+        rows[1:] = [[sp.mul(scale, value) for value in row] for row, scale in zip(rows[1:], scales[1:])]
+        flat = [value for row in rows for value in row]
+        return [*flat, *law.offsets, law.stiffness, *point, *normal, *law.friction, *law.mu, *law.has_spins]
 
-    flat = when(used, compute, 3 * size + 11, qvel[0])
-    rows: list[list[Scalar]] = [[0.0] * model.nv for _ in range(3)]
+    flat = when(used, compute, count * size + count + 8 + kinds + model.options.elliptic + spins, qvel[0])
+    rows: list[list[Scalar]] = [[0.0] * model.nv for _ in range(count)]
     for k, row in enumerate(rows):
         for d, value in zip(dofs, flat[k * size : (k + 1) * size]):
             row[d] = value
-    rest = flat[3 * size :]
+    rest = iter(flat[count * size :])
+
+    def take(number: int) -> list[Scalar]:
+        return [next(rest) for _ in range(number)]
+
     # What nobody uses of this is not in the kernel.
-    return Slot(used, rows, rest[:3], rest[3], tuple(rest[4:7]), tuple(rest[7:10]), rest[10], code, pairs)
+    offsets, (stiffness,), point, normal = take(count), take(1), take(3), take(3)
+    friction, mu, has_spins = take(1 + kinds), take(int(model.options.elliptic)), take(spins)
+    same = len({pair.condim for pair in pairs}) == 1
+    return Slot(
+        used,
+        rows,
+        offsets,
+        stiffness,
+        tuple(point),
+        tuple(normal),
+        friction,
+        code,
+        pairs,
+        mu[0] if mu else None,
+        [1.0] * spins if same else has_spins,
+    )
 
 
 @dataclass
@@ -216,25 +294,45 @@ def _moving_dofs(model: Model, link: int) -> set[int]:
 
 
 def _rows(
-    model: Model, where: Pose, dofs: Sequence[int], point: tuple, normal: tuple, one: _Picked, two: _Picked
+    model: Model,
+    where: Pose,
+    dofs: Sequence[int],
+    point: tuple,
+    normal: tuple,
+    one: _Picked,
+    two: _Picked,
+    spins: int,
 ) -> list[list[Scalar]]:
-    """The Jacobian of the second geom's velocity against the first's: normal and tangents, some dofs."""
+    """The Jacobian of the second geom's velocity against the first's: normal, tangents and spins, some dofs."""
     tangent = default_tangent(normal)
     axes = (normal, tangent, sp.cross(normal, tangent))
     links = sorted({model.dofs[d].link for d in dofs})
     signs = {link: _side(two.carried_by[link]) - _side(one.carried_by[link]) for link in links}
     points = {root: sp.minus(point, tree_offset(where, root)) for root in {model.links[i].root for i in links}}
-    rows: list[list[Scalar]] = [[], [], []]
+    rows: list[list[Scalar]] = [[] for _ in range(3 + spins)]
     for d in dofs:
         link = model.dofs[d].link
         speed = sp.scaled(signs[link], sp.point_velocity(where.axes[d], points[model.links[link].root]))
         for row, axis in zip(rows, axes):
             row.append(sp.dot(axis, speed))
+        for row, axis in zip(rows[3:], axes):
+            row.append(sp.mul(signs[link], sp.dot(axis, where.axes[d][:3])))
     return rows
 
 
 def _side(mask: Scalar | None) -> Scalar:
     return 0.0 if mask is None else dr.select(mask, 1.0, 0.0)
+
+
+@dataclass
+class _Law:
+    """How the contact in a slot pushes."""
+
+    friction: list[Scalar]
+    offsets: list[Scalar]
+    stiffness: Scalar
+    mu: list[Scalar]  # one, or none
+    has_spins: list[Scalar]
 
 
 def _pick_cone(
@@ -245,19 +343,34 @@ def _pick_cone(
     speeds: Sequence[Scalar],
     weight: Scalar,
     friction_scale: Scalar,
-) -> tuple[Scalar, list[Scalar], Scalar]:
-    """Friction coefficient, offsets and stiffness of a slot, by the kind of contact its pair has."""
+) -> _Law:
+    """How the contact of a slot pushes, by the kind of contact its pair has."""
     kinds: dict[tuple, list[int]] = {}
     for k, pair in enumerate(pairs):
-        kinds.setdefault((pair.condim, pair.friction, pair.solref, pair.solimp, pair.margin), []).append(k)
+        spin = pair.spin_friction if pair.condim > 3 else ()
+        kinds.setdefault((pair.condim, pair.friction, spin, pair.solref, pair.solimp, pair.margin), []).append(k)
+    spins = len(speeds) - 3
+    groups = (spins > 0) + (spins > 1)
     result: list[Scalar] = []
     for numbers in kinds.values():
         contact = Contact(pairs[numbers[0]], 1, sp.ZERO3, distance, (1.0, 0.0, 0.0), (0.0, 1.0, 0.0))
-        cone = contact_cone(model, contact, tuple(speeds), friction_scale, weight)
+        spin = (*speeds[3:], 0.0, 0.0)[:3]
+        cone = contact_cone(model, contact, tuple(speeds[:3]), friction_scale, weight, spin)
+        padding = [0.0] * (3 + spins - len(cone.offsets))
+        missing = spins - len(cone.spins)
         if cone.tangents:
-            values = [cone.tangents[0][1], *cone.offsets, cone.stiffness]
-        else:  # all four edges of the pyramid are the normal, and share its stiffness
-            values = [0.0, cone.offsets[0], 0.0, 0.0, 0.25 * cone.stiffness]
+            friction = [cone.tangents[0][1], *(spin[k] for k, spin in enumerate(cone.spins[:2]))]
+            friction += [0.0] * (1 + groups - len(friction))
+            values = [*friction, *cone.offsets, *padding, cone.stiffness, *([] if cone.mu is None else [cone.mu])]
+        else:  # all four edges of a pyramid are the normal, and share its stiffness
+            share, mu = (1.0, [1.0]) if model.options.elliptic else (0.25, [])
+            values = [0.0] * (1 + groups) + [*cone.offsets, *padding, sp.mul(share, cone.stiffness), *mu]
+        values += [1.0] * (spins - missing) + [0.0] * missing
         mask = _among(code, numbers)
         result = [dr.select(mask, a, b) for a, b in zip(values, result)] if result else values
-    return result[0], result[1:4], result[4]
+    rest = iter(result)
+
+    def take(number: int) -> list[Scalar]:
+        return [next(rest) for _ in range(number)]
+
+    return _Law(take(1 + groups), take(3 + spins), take(1)[0], take(int(model.options.elliptic)), take(spins))

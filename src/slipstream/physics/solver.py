@@ -19,9 +19,9 @@ from slipstream.physics.control import negated, when
 from slipstream.physics.dynamics import factor, link_motions, solve, solve_downward, solve_upward
 from slipstream.physics.hessian import gradient_and_hessian
 from slipstream.physics.line import Line, search
-from slipstream.physics.precision import in_double, is_single
+from slipstream.physics.precision import in_double
 from slipstream.physics.problem import Problem
-from slipstream.physics.spatial import Scalar
+from slipstream.physics.spatial import Scalar, is_single
 from slipstream.physics.woodbury import with_slots
 
 UNCHECKED = 2
@@ -128,7 +128,7 @@ def newton_step(problem: Problem, acceleration: list[Scalar], careful: Scalar = 
     factors = factor(model, local.hessian)
     half = solve_upward(model, factors, sp.negative(local.gradient))
     measured = problem.stiffness != "soft"
-    half, condition = with_slots(model, problem.slots, factors, acceleration, half, measured)
+    half, condition = with_slots(model, problem.crossing, problem.slots, factors, acceleration, half, measured)
     step = solve_downward(model, factors, half)
     slope = sp.dot(step, local.gradient)
     length, unfinished = search(Line(problem, acceleration, local.values, step, slope), careful)

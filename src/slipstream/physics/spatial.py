@@ -31,6 +31,11 @@ def is_constant(value: Scalar) -> bool:
     return isinstance(value, float)
 
 
+def is_single(value: Scalar) -> bool:
+    """Whether a scalar is an array of float32."""
+    return not is_constant(value) and dr.type_v(value) == dr.VarType.Float32
+
+
 def add(a: Scalar, b: Scalar) -> Scalar:
     if is_constant(a) and a == 0.0:
         return b

@@ -8,19 +8,28 @@ from dataclasses import dataclass, field, replace
 import drjit as dr
 
 from slipstream.physics import spatial as sp
+from slipstream.physics.actuators import (
+    activation_rates,
+    actuation,
+    actuator_damping,
+    actuator_forces,
+    advance_activations,
+)
 from slipstream.physics.collision import external_contacts
 from slipstream.physics.constraints import contact_cone, joint_rows
 from slipstream.physics.control import as_array, repeat, when
-from slipstream.physics.dynamics import bias_forces, link_inertias, mass_matrix
-from slipstream.physics.forces import actuation, actuator_damping, actuator_forces, joint_forces, link_forces
-from slipstream.physics.integrate import advance_positions, damped_accelerations, turning_rates
-from slipstream.physics.kinematics import motion, pose
+from slipstream.physics.dynamics import TreeMatrix, bias_forces, link_inertias, mass_matrix
+from slipstream.physics.equalities import equality_rows
+from slipstream.physics.forces import carried_weight, joint_forces, link_forces
+from slipstream.physics.integrate import add_damping, advance_positions, damped_accelerations, turning_rates
+from slipstream.physics.kinematics import Pose, motion, pose
 from slipstream.physics.model import Model
 from slipstream.physics.precision import stiffness
 from slipstream.physics.problem import Problem, touch_forces
 from slipstream.physics.selfcontact import find_slots
 from slipstream.physics.solver import Solution, solve_accelerations
 from slipstream.physics.spatial import Scalar
+from slipstream.physics.tendons import tendon_forces, tendon_path
 from slipstream.physics.terrain import Terrain
 from slipstream.physics.wrenches import wrenches_on_bodies
 
@@ -35,6 +44,7 @@ class State:
     touch: list[Scalar]  # normal contact force on each of the model's touch sensors, newtons
     dropped: Scalar  # self-contacts left out since the start, for want of a slot
     measured: list[Scalar] = field(default_factory=list)  # what `step` was asked to measure
+    act: list[Scalar] = field(default_factory=list)  # na, activations of actuators
 
 
 @dataclass
@@ -68,10 +78,13 @@ Measure = Callable[[list[tuple]], Sequence[Scalar]]
 """A few numbers made of the wrenches of contacts on all bodies (see `contact_wrenches`)."""
 
 
-def make_state(model: Model, qpos: Sequence[Scalar], qvel: Sequence[Scalar]) -> State:
-    """A state from coordinates and velocities; as wide as they are."""
+def make_state(
+    model: Model, qpos: Sequence[Scalar], qvel: Sequence[Scalar], act: Sequence[Scalar] | None = None
+) -> State:
+    """A state from coordinates and velocities; as wide as they are. Activations are zero unless given."""
     zero = 0.0 * qvel[0]
-    return State(list(qpos), list(qvel), [zero] * model.nv, [zero] * len(model.touch), zero)
+    activations = [zero] * model.na if act is None else list(act)
+    return State(list(qpos), list(qvel), [zero] * model.nv, [zero] * len(model.touch), zero, act=activations)
 
 
 def step(
@@ -96,6 +109,8 @@ def step(
             f"The model has {model.nq} qpos, {model.nv} qvel and {model.nu} ctrl; got {len(state.qpos)}, "
             f"{len(state.qvel)} and {len(ctrl)}."
         )
+    if len(state.act) != model.na:
+        raise ValueError(f"The model has {model.na} activations; the state has {len(state.act)} (see make_state).")
     given = _Given(model, ctrl, pushes or {}, parameters or Parameters(), measure)
     state = replace(state, measured=given.nothing_measured())
     substep = _runge_kutta if model.options.integrator == "rk4" else _semi_implicit
@@ -109,6 +124,7 @@ def make_problem(
     ctrl: Sequence[Scalar],
     pushes: Pushes,
     parameters: Parameters,
+    act: Sequence[Scalar] = (),
 ) -> Problem:
     """Everything the accelerations follow from."""
     where = pose(model, qpos)
@@ -120,17 +136,24 @@ def make_problem(
     gravity = parameters.gravity or model.options.gravity
     outside = link_forces(model, where, moving, pushes)
     bias = bias_forces(model, where, moving, inertias, gravity, outside)
-    passive = joint_forces(model, qpos, qvel)
-    driven = actuation(model, actuator_forces(model, qpos, qvel, ctrl))
+    passive = tendon_forces(model, where, qpos, qvel, joint_forces(model, qpos, qvel))
+    carried = carried_weight(model, where, gravity, parameters.mass)
+    if carried is not None:
+        outer = [not joint.carried_by_actuators for joint in model.joints for _ in joint.dofs]
+        passive = [sp.add(p, c) if is_outer else p for p, c, is_outer in zip(passive, carried, outer)]
+    driven = actuation(model, qpos, actuator_forces(model, qpos, qvel, ctrl, act, where), where, carried)
     force = [sp.sub(sp.add(p, a), b) for p, a, b in zip(passive, driven, bias)]
 
     cones: dict[int, list] = {}
     for contact in external_contacts(model, where, parameters.terrain):
-        velocity = sp.point_velocity(moving.velocity[contact.link], contact.point)
-        cones.setdefault(contact.link, []).append(contact_cone(model, contact, velocity, parameters.friction))
+        motion_of_link = moving.velocity[contact.link]
+        velocity = sp.point_velocity(motion_of_link, contact.point)
+        cone = contact_cone(model, contact, velocity, parameters.friction, spin=motion_of_link[:3])
+        cones.setdefault(contact.link, []).append(cone)
     slots, dropped = find_slots(model, where, qvel, parameters.friction)
+    rows = joint_rows(model, where, qpos, qvel) + equality_rows(model, where, moving, qpos, qvel)
     care = stiffness(model, parameters.known_least_friction)
-    return Problem(model, where, mass, force, joint_rows(model, qpos, qvel), cones, slots, dropped, care)
+    return Problem(model, where, mass, force, rows, cones, slots, dropped, care)
 
 
 @dataclass(frozen=True)
@@ -143,8 +166,27 @@ class _Given:
     parameters: Parameters
     measure: Measure | None
 
-    def problem(self, qpos: Sequence[Scalar], qvel: Sequence[Scalar]) -> Problem:
-        return make_problem(self.model, qpos, qvel, self.ctrl, self.pushes, self.parameters)
+    def problem(self, qpos: Sequence[Scalar], qvel: Sequence[Scalar], act: Sequence[Scalar]) -> Problem:
+        return make_problem(self.model, qpos, qvel, self.ctrl, self.pushes, self.parameters, act)
+
+    def damping(self, state: State, where: Pose) -> TreeMatrix:
+        """What is taken implicitly."""
+        model = self.model
+        fast = model.options.integrator == "implicitfast"
+        if not fast and not model.options.implicit_damping:
+            return {}
+        damping: TreeMatrix = {(d, d): dof.damping for d, dof in enumerate(model.dofs)}
+        if fast:
+            carried = carried_weight(
+                model, where, self.parameters.gravity or model.options.gravity, self.parameters.mass
+            )
+            slopes = actuator_damping(model, state.qpos, state.qvel, self.ctrl, state.act, where, carried)
+            for tendon in model.tendons:
+                if tendon.damping != 0.0:
+                    slopes.append((tendon_path(model, tendon, state.qpos, where), tendon.damping))
+            for path, slope in slopes:
+                add_damping(model, damping, path, slope)
+        return damping
 
     def nothing_measured(self) -> list[Scalar]:
         """As many zeros as there are numbers to measure."""
@@ -172,19 +214,15 @@ def _touch(solution: Solution) -> list[Scalar]:
 def _semi_implicit(given: _Given, state: State, last: Scalar) -> State:
     """New velocities first, then positions with them; damping is taken implicitly."""
     model, h = given.model, given.model.options.timestep
-    problem = given.problem(state.qpos, state.qvel)
+    problem = given.problem(state.qpos, state.qvel, state.act)
     solution = solve_accelerations(problem, state.qacc)
     qacc = solution.qacc
-    damping: list[Scalar] = [dof.damping for dof in model.dofs]
-    if model.options.integrator == "implicitfast":
-        damping = list(sp.plus(damping, actuator_damping(model, state.qpos, state.qvel, given.ctrl)))
-    elif not model.options.implicit_damping:
-        damping = [0.0] * model.nv
-    change = damped_accelerations(model, problem.mass, damping, qacc)
+    change = damped_accelerations(model, problem.mass, given.damping(state, problem.where), qacc)
     qvel = [sp.fma(h, a, v) for a, v in zip(change, state.qvel)]
     qpos = advance_positions(model, state.qpos, [sp.mul(h, v) for v in qvel])
     touch, measured = _touch(solution), given.measured(solution, last)
-    return State(qpos, qvel, qacc, touch, state.dropped + problem.dropped, measured)
+    act = advance_activations(model, given.ctrl, state.act)
+    return State(qpos, qvel, qacc, touch, state.dropped + problem.dropped, measured, act)
 
 
 @dataclass
@@ -199,6 +237,8 @@ class _Stage:
     touch: list[Scalar]
     dropped: Scalar
     measured: list[Scalar]
+    act: list[Scalar]
+    act_rates: list[Scalar]  # weighted sums over the stages so far
 
 
 def _runge_kutta(given: _Given, state: State, last_step: Scalar) -> State:
@@ -210,10 +250,11 @@ def _runge_kutta(given: _Given, state: State, last_step: Scalar) -> State:
         weight = dr.select(outer, as_array(1.0 / 6.0, s.dropped), as_array(1.0 / 3.0, s.dropped))
         reach = dr.select(index == 2, as_array(h, s.dropped), as_array(0.5 * h, s.dropped))
         qpos = advance_positions(model, state.qpos, s.move)
-        problem = given.problem(qpos, s.qvel)
+        problem = given.problem(qpos, s.qvel, s.act)
         solution = solve_accelerations(problem, s.qacc)
         qacc = solution.qacc
         rates = turning_rates(model, s.move, s.qvel)
+        act_rates = activation_rates(model, given.ctrl, s.act)
         return _Stage(
             move=[dr.select(last, m, reach * r) for m, r in zip(s.move, rates)],
             qvel=[sp.fma(reach, a, v) for a, v in zip(qacc, state.qvel)],
@@ -223,15 +264,20 @@ def _runge_kutta(given: _Given, state: State, last_step: Scalar) -> State:
             touch=_touch(solution),
             dropped=s.dropped + problem.dropped,
             measured=given.measured(solution, last & last_step),
+            act=[sp.fma(reach, rate, a) for rate, a in zip(act_rates, state.act)],
+            act_rates=[sp.fma(weight, rate, total) for rate, total in zip(act_rates, s.act_rates)],
         )
 
     zero = 0.0 * state.dropped
     zeros = [zero] * model.nv
-    first = _Stage(zeros, list(state.qvel), zeros, zeros, state.qacc, state.touch, state.dropped, state.measured)
+    touch, dropped, measured = state.touch, state.dropped, state.measured
+    no_rates = [zero] * model.na
+    first = _Stage(zeros, list(state.qvel), zeros, zeros, state.qacc, touch, dropped, measured, state.act, no_rates)
     end = repeat(4, stage, first, like=state.qvel[0])
     qvel = [sp.fma(h, a, v) for a, v in zip(end.qaccs, state.qvel)]
     qpos = advance_positions(model, state.qpos, [sp.mul(h, r) for r in end.rates])
-    return State(qpos, qvel, end.qacc, end.touch, end.dropped, end.measured)
+    act = advance_activations(model, given.ctrl, state.act, end.act_rates)
+    return State(qpos, qvel, end.qacc, end.touch, end.dropped, end.measured, act)
 
 
 LARGEST_NUMBER = 1e10
@@ -241,6 +287,6 @@ LARGEST_NUMBER = 1e10
 def is_bad(state: State) -> Scalar:
     """A mask of the worlds whose state is not finite or absurdly large."""
     good = True
-    for value in (*state.qpos, *state.qvel, *state.qacc):
+    for value in (*state.qpos, *state.qvel, *state.qacc, *state.act):
         good = (dr.abs(value) < LARGEST_NUMBER) & good  # false for a NaN too
     return (not good) if isinstance(good, bool) else ~good

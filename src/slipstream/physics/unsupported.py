@@ -23,6 +23,14 @@ KNOWN_DISABLED = (
 )  # fmt: skip
 """Flags that are followed; and in the last line those without effect."""
 
+EQUALITIES = (mujoco.mjtEq.mjEQ_CONNECT, mujoco.mjtEq.mjEQ_WELD, mujoco.mjtEq.mjEQ_JOINT, mujoco.mjtEq.mjEQ_TENDON)
+ACTIVATIONS = (
+    mujoco.mjtDyn.mjDYN_NONE,
+    mujoco.mjtDyn.mjDYN_INTEGRATOR,
+    mujoco.mjtDyn.mjDYN_FILTER,
+    mujoco.mjtDyn.mjDYN_FILTEREXACT,
+)
+
 
 def unsupported(m: mujoco.MjModel, integrator: str | None = None) -> Iterator[Refusal]:
     """Everything in the model that is not simulated, except for what geoms do to each other.
@@ -46,11 +54,15 @@ def is_disabled(m: mujoco.MjModel, *flags: mujoco.mjtDisableBit) -> bool:
     return any(m.opt.disableflags & int(flag) for flag in flags)
 
 
-def has_fluid(m: mujoco.MjModel) -> bool:
-    """Whether a fluid acts on bodies. Where springs and dampers are disabled, MuJoCo has no passive forces at all."""
+def has_passive_forces(m: mujoco.MjModel) -> bool:
+    """Where springs and dampers are disabled, MuJoCo has no passive forces at all."""
     bit = mujoco.mjtDisableBit
-    passive = not (is_disabled(m, bit.mjDSBL_SPRING) and is_disabled(m, bit.mjDSBL_DAMPER))
-    return passive and bool(m.opt.density > 0 or m.opt.viscosity > 0)
+    return not (is_disabled(m, bit.mjDSBL_SPRING) and is_disabled(m, bit.mjDSBL_DAMPER))
+
+
+def has_fluid(m: mujoco.MjModel) -> bool:
+    """Whether a fluid acts on bodies."""
+    return has_passive_forces(m) and bool(m.opt.density > 0 or m.opt.viscosity > 0)
 
 
 def _integrator(m: mujoco.MjModel, name: str) -> Iterator[Refusal]:
@@ -72,9 +84,6 @@ def _integrator(m: mujoco.MjModel, name: str) -> Iterator[Refusal]:
 
 
 def _options(m: mujoco.MjModel) -> Iterator[Refusal]:
-    if m.opt.cone != int(mujoco.mjtCone.mjCONE_PYRAMIDAL):
-        name = mujoco.mjtCone(m.opt.cone).name.removeprefix("mjCONE_").lower()
-        yield Refusal(f"<option cone={name!r}>", "only pyramidal friction cones are simulated.")
     if m.opt.noslip_iterations > 0:
         yield Refusal(f"<option noslip_iterations='{m.opt.noslip_iterations}'>", "there is no noslip solver; use 0.")
     if m.opt.disableactuator:
@@ -94,15 +103,13 @@ def _elements(m: mujoco.MjModel) -> Iterator[Refusal]:
     bit = mujoco.mjtDisableBit
     no_equality = is_disabled(m, bit.mjDSBL_EQUALITY, bit.mjDSBL_CONSTRAINT)
     for e in range(0 if no_equality else m.neq):
-        if m.eq_active0[e]:
-            kind = mujoco.mjtEq(m.eq_type[e]).name.removeprefix("mjEQ_").lower()
-            name = (_name(m.equality(e)),)
-            yield Refusal(f"<equality><{kind}{{}}>", "equality constraints are not simulated.", name)
-    for count, element in ((m.nflex, "flex"), (m.nplugin, "plugin"), (m.nmocap, "body mocap='true'")):
+        kind = mujoco.mjtEq(m.eq_type[e])
+        if m.eq_active0[e] and kind not in EQUALITIES:
+            what = kind.name.removeprefix("mjEQ_").lower()
+            yield Refusal(f"<equality><{what}{{}}>", "not simulated.", (_name(m.equality(e)),))
+    for count, element in ((m.nflex, "flex"), (m.nplugin, "plugin")):
         if count:
             yield Refusal(f"<{element}>", f"{count} in the model, not simulated.")
-    for b in np.nonzero(m.body_gravcomp)[0]:
-        yield Refusal(f"<body{{}} gravcomp='{m.body_gravcomp[b]:g}'>", "not simulated.", (_name(m.body(b)),))
     for g in range(m.ngeom):
         name = (_name(m.geom(g)),)
         if np.any(m.geom_surfacevel[g]):
@@ -118,9 +125,6 @@ def _joints(m: mujoco.MjModel) -> Iterator[Refusal]:
         name = (_name(m.joint(j)),)
         if m.jnt_type[j] > int(mujoco.mjtJoint.mjJNT_HINGE):
             yield Refusal("<joint{} type>", "only free, ball, slide and hinge joints are simulated.", name)
-        if m.jnt_actfrclimited[j]:
-            why = "not simulated; use forcerange on the actuator."
-            yield Refusal("<joint{} actuatorfrcrange>", why, name)
         if np.any(m.jnt_stiffnesspoly[j]):
             yield Refusal("<joint{} stiffness>", "only linear stiffness (one number) is simulated.", name)
         if m.jnt_springyield[j] != 0:
@@ -132,29 +136,26 @@ def _joints(m: mujoco.MjModel) -> Iterator[Refusal]:
 
 
 def _tendons(m: mujoco.MjModel) -> Iterator[Refusal]:
-    """A tendon may measure, and may be limited if it follows one branch of the tree; nothing else."""
-    acts = (
-        "stiffness",
-        "damping",
-        "frictionloss",
-        "armature",
-        "actfrclimited",
-        "stiffnesspoly",
-        "dampingpoly",
-        "springyield",
-    )
     for t in range(m.ntendon):
         name = (_name(m.tendon(t)),)
-        for attribute in acts:
+        for attribute in ("armature", "stiffnesspoly", "dampingpoly", "springyield"):
             if np.any(getattr(m, f"tendon_{attribute}")[t]):
-                why = "not simulated; only limits of fixed tendons are."
-                yield Refusal(f"<tendon{{}} {attribute}>", why, name)
-        if m.tendon_limited[t]:
-            dofs = tendon_dofs(m, t)
-            if dofs is None:
-                yield Refusal("<tendon{} limited='true'>", "only fixed tendons over hinges and slides are.", name)
-            elif not _on_one_branch(m, sorted(dofs)):
-                yield Refusal("<tendon{} limited='true'>", "its joints must follow one branch of the tree.", name)
+                yield Refusal(f"<tendon{{}} {attribute}>", "not simulated.", name)
+        if _tendon_acts(m, t):
+            first, count = int(m.tendon_adr[t]), int(m.tendon_num[t])
+            kinds = {mujoco.mjtWrap(k) for k in m.wrap_type[first : first + count]}
+            if kinds & {mujoco.mjtWrap.mjWRAP_SPHERE, mujoco.mjtWrap.mjWRAP_CYLINDER}:
+                yield Refusal("<tendon{}>", "tendons that are wound around geoms are not simulated.", name)
+            elif mujoco.mjtWrap.mjWRAP_JOINT in kinds and tendon_dofs(m, t) is None:
+                yield Refusal("<tendon{}>", "fixed tendons run over hinges and slides only.", name)
+
+
+def _tendon_acts(m: mujoco.MjModel, t: int) -> bool:
+    """Whether a tendon does more than measure."""
+    acts = ("limited", "stiffness", "damping", "frictionloss")
+    driven = (m.actuator_trntype == int(mujoco.mjtTrn.mjTRN_TENDON)) & (m.actuator_trnid[:, 0] == t)
+    tied = (m.eq_type == int(mujoco.mjtEq.mjEQ_TENDON)) & ((m.eq_obj1id == t) | (m.eq_obj2id == t))
+    return bool(any(getattr(m, f"tendon_{name}")[t] for name in acts) or driven.any() or tied.any())
 
 
 def tendon_dofs(m: mujoco.MjModel, t: int) -> dict[int, float] | None:
@@ -169,22 +170,16 @@ def tendon_dofs(m: mujoco.MjModel, t: int) -> dict[int, float] | None:
     return dofs
 
 
-def _on_one_branch(m: mujoco.MjModel, dofs: list[int]) -> bool:
-    above, d = set(), dofs[-1]
-    while d >= 0:
-        above.add(d)
-        d = int(m.dof_parentid[d])
-    return above.issuperset(dofs)
-
-
 def _actuators(m: mujoco.MjModel) -> Iterator[Refusal]:
     trn, gain, bias, dyn = mujoco.mjtTrn, mujoco.mjtGain, mujoco.mjtBias, mujoco.mjtDyn
     for i in range(m.nactuator):
         name = (_name(m.actuator(i)),)
         kind = trn(m.actuator_trntype[i])
-        if kind not in (trn.mjTRN_JOINT, trn.mjTRN_JOINTINPARENT):
+        if kind == trn.mjTRN_TENDON:
+            pass
+        elif kind not in (trn.mjTRN_JOINT, trn.mjTRN_JOINTINPARENT):
             what = kind.name.removeprefix("mjTRN_").lower()
-            yield Refusal(f"<actuator{{}} {what}>", "only joint transmissions are simulated.", name)
+            yield Refusal(f"<actuator{{}} {what}>", "only joint and tendon transmissions are simulated.", name)
         elif mujoco.mjtJoint(m.jnt_type[m.actuator_trnid[i, 0]]) not in (
             mujoco.mjtJoint.mjJNT_HINGE,
             mujoco.mjtJoint.mjJNT_SLIDE,
@@ -192,9 +187,9 @@ def _actuators(m: mujoco.MjModel) -> Iterator[Refusal]:
             yield Refusal("<actuator{} joint>", "only hinge and slide joints can be actuated.", name)
         if m.actuator_ctrlnum[i] != 1 or m.actuator_outnum[i] != 1:
             yield Refusal("<actuator{}>", "only actuators with one control and one force are simulated.", name)
-        if dyn(m.actuator_dyntype[i]) != dyn.mjDYN_NONE:
+        if dyn(m.actuator_dyntype[i]) not in ACTIVATIONS:
             what = dyn(m.actuator_dyntype[i]).name.removeprefix("mjDYN_").lower()
-            yield Refusal(f"<actuator{{}} dyntype={what!r}>", "activation states are not simulated.", name)
+            yield Refusal(f"<actuator{{}} dyntype={what!r}>", "use none, integrator, filter or filterexact.", name)
         if gain(m.actuator_gaintype[i]) not in (gain.mjGAIN_FIXED, gain.mjGAIN_AFFINE):
             what = gain(m.actuator_gaintype[i]).name.removeprefix("mjGAIN_").lower()
             yield Refusal(f"<actuator{{}} gaintype={what!r}>", "use fixed or affine.", name)

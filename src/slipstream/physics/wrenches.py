@@ -11,7 +11,7 @@ from slipstream.physics.control import when
 from slipstream.physics.dynamics import link_motions
 from slipstream.physics.kinematics import Pose
 from slipstream.physics.model import Body, Model
-from slipstream.physics.problem import Problem, any_touching, cone_rows, pyramid_forces
+from slipstream.physics.problem import Problem, any_touching, cone_rows, contact_forces
 from slipstream.physics.selfcontact import Slot, tree_offset
 from slipstream.physics.spatial import Scalar
 from slipstream.physics.woodbury import over_slots, slot_components
@@ -75,13 +75,16 @@ def _cone_wrenches(
     def compute() -> list[Scalar]:
         sums = {body: sp.ZERO6 for body in bodies}
         for cone in cones:
-            force = _along((cone.normal, *cone.tangents), pyramid_forces(cone.stiffness, cone_rows(cone, motion)))
+            components = contact_forces(cone, cone_rows(cone, motion))
+            force = _along((cone.normal, *cone.tangents), components)
+            torque = _along(cone.spins, components[3:])
             point = sp.plus(cone.point, tree_offset(problem.where, cone.link))
-            for geom, push in ((cone.geom, force), (cone.against, sp.negative(force))):
+            for geom, sign in ((cone.geom, 1.0), (cone.against, -1.0)):
                 body = geoms[geom].body
                 if body > 0:
                     arm = sp.minus(point, centres[all_bodies[body].root])
-                    sums[body] = sp.plus(sums[body], sp.point_force(push, arm))
+                    wrench = sp.plus(sp.point_force(sp.scaled(sign, force), arm), (*sp.scaled(sign, torque), *sp.ZERO3))
+                    sums[body] = sp.plus(sums[body], wrench)
         return _flat(sums)
 
     return _unflat(bodies, when(any_touching(cones), compute, 6 * len(bodies), like))
@@ -96,11 +99,17 @@ def _slot_wrenches(problem: Problem, acceleration: Sequence[Scalar], centres: di
 
     def compute(slot: Slot) -> list[Scalar]:
         first = default_tangent(slot.normal)
-        tangents = (sp.scaled(slot.friction, t) for t in (first, sp.cross(slot.normal, first)))
-        force = _along(
-            (slot.normal, *tangents), pyramid_forces(slot.stiffness, slot_components(slot, acceleration, True))
+        second = sp.cross(slot.normal, first)
+        components = contact_forces(slot, slot_components(slot, acceleration, True))
+        slide, *spin = slot.friction
+        force = _along((slot.normal, sp.scaled(slide, first), sp.scaled(slide, second)), components)
+        torque = _along(
+            [sp.scaled(s, a) for s, a in zip((*spin, *spin[1:]), (slot.normal, first, second))], components[3:]
         )
-        about = {root: sp.point_force(force, sp.minus(slot.point, centres[root])) for root in set(roots.values())}
+        about = {
+            root: sp.plus(sp.point_force(force, sp.minus(slot.point, centres[root])), (*torque, *sp.ZERO3))
+            for root in set(roots.values())
+        }
         return _flat({body: sp.scaled(slot.sign(geoms_of[body]), about[roots[body]]) for body in bodies})
 
     return _unflat(bodies, over_slots(problem.slots, compute, 6 * len(bodies)))

@@ -1,0 +1,50 @@
+"""Elliptic friction cones, torsional and rolling friction, against MuJoCo."""
+
+from __future__ import annotations
+
+import mujoco
+import numpy as np
+import pytest
+from robots import converged, relative, rounded, step_states, visited_states
+
+from slipstream import physics
+
+WALKER = """<mujoco><option timestep="0.004" {option}/><default>
+  <geom condim="{condim}" friction="{friction}" contype="0" conaffinity="8"/></default>
+  <worldbody><geom type="plane" size="5 5 1" euler="3 0 0" contype="8" conaffinity="0"/>
+  <body pos="0 0 0.3"><freejoint/><geom type="box" size="0.2 0.1 0.05" {other}/>
+    <body pos="0.15 0.1 0"><joint axis="0 1 0" damping="0.1"/>
+      <geom type="capsule" fromto="0 0 0 0 0 -0.2" size="0.03" conaffinity="9"/></body>
+    <body pos="0.15 -0.1 0"><joint axis="1 0.2 0" range="-20 30"/><geom type="capsule" fromto="0 0 0 0 0 -0.25"
+      size="0.04" {other} conaffinity="9"/></body></body>
+  <body pos="0.2 0.05 0.1"><freejoint/><geom size="0.08" contype="1"/></body></worldbody></mujoco>"""
+
+CASES = [
+    ('cone="elliptic" impratio="30"', 3, "", True),
+    ('cone="elliptic"', 3, "", True),
+    ('cone="elliptic"', 6, 'condim="1"', False),
+    ("", 4, "", False),
+    ('impratio="3"', 6, 'condim="4"', False),
+]
+
+
+def walker(option: str, condim: int, other: str) -> mujoco.MjModel:
+    xml = WALKER.format(option=option, condim=condim, other=other, friction="0.6 0.02 0.01")
+    return converged(mujoco.MjModel.from_xml_string(xml))
+
+
+@pytest.mark.parametrize(("option", "condim", "other", "also_single"), CASES)
+def test_a_step_is_mujocos(option, condim, other, also_single):
+    m = walker(option, condim, other)
+    states = visited_states(m, 200)
+    assert states.contacts.max() > 3
+    model = physics.load(m, self_contacts=2)
+    _, qvel, qacc = step_states(model, states, double=True)
+    error = relative(qacc, states.qacc)
+    assert np.quantile(error, 0.9) < 1e-7 and error.max() < 1e-5, (np.quantile(error, [0.5, 0.9, 0.99]), error.max())
+    assert relative(qvel, states.next_qvel).max() < 1e-5
+    if not also_single:
+        return
+    single = rounded(m, states)
+    error = relative(step_states(model, single)[2], single.qacc)
+    assert np.median(error) < 3e-5 and error.max() < 1e-3, (np.quantile(error, [0.5, 0.9, 0.99]), error.max())

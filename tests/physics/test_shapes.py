@@ -1,0 +1,101 @@
+"""Cylinders, ellipsoids, meshes and boxes: their contacts against MuJoCo's."""
+
+from __future__ import annotations
+
+import mujoco
+import numpy as np
+import pytest
+from robots import converged, relative, step_states, visited_states
+
+from slipstream import physics
+
+
+def points(count: int, seed: int = 0) -> str:
+    """Vertices of a round mesh, all of them corners of its hull."""
+    where = np.random.default_rng(seed).normal(size=(count, 3))
+    where *= [0.12, 0.1, 0.08] / np.linalg.norm(where, axis=1, keepdims=True)
+    return " ".join(f"{x:.5f}" for x in where.ravel())
+
+
+FLOOR = '<geom type="plane" size="5 5 1" euler="4 -3 0"/>'
+
+
+def body(geom: str, joint: str = "<freejoint/>", pos: str = "0 0 0.2") -> str:
+    return f'<body pos="{pos}">{joint}<geom {geom}/></body>'
+
+
+def on_the_floor(geom: str, count: int = 20) -> mujoco.MjModel:
+    asset = f'<asset><mesh name="stone" vertex="{points(count)}"/></asset>'
+    xml = f'<mujoco><option timestep="0.004"/>{asset}<worldbody>{FLOOR}{body(geom)}</worldbody></mujoco>'
+    return converged(mujoco.MjModel.from_xml_string(xml))
+
+
+@pytest.mark.parametrize(
+    "geom",
+    ['type="cylinder" size="0.1 0.05"', 'type="ellipsoid" size="0.1 0.15 0.05"', 'type="mesh" mesh="stone"'],
+)
+def test_a_shape_on_the_floor_steps_as_in_mujoco(geom):
+    m = on_the_floor(geom)
+    states = visited_states(m, 300, every=20)
+    assert (states.contacts > 0).mean() > 0.3
+    _, qvel, qacc = step_states(physics.load(m), states, double=True)
+    assert relative(qacc, states.qacc).max() < 1e-6
+    assert relative(qvel, states.next_qvel).max() < 1e-6
+
+
+def test_a_hull_with_too_many_corners_is_thinned_out_and_says_so():
+    m = on_the_floor('type="mesh" mesh="stone"', 200)
+    (geom,) = [geom for geom in physics.load(m).geoms if geom.hull]
+    assert geom.hull is not None
+    assert len(geom.hull.corners) <= 32 and geom.hull.whole > 100
+    assert 1e-4 < geom.hull.loss < 0.02
+    whole = np.array([m.mesh_vert[k] for k in range(m.nmeshvert)])
+    corners = np.array(geom.hull.corners)
+    # Every corner that is left is one of MuJoCo's, where MuJoCo has it.
+    assert np.abs(corners[:, None] - whole).max(-1).min(1).max() < 1e-6
+
+
+def model_with(world: str) -> mujoco.MjModel:
+    return converged(
+        mujoco.MjModel.from_xml_string(f'<mujoco><option timestep="0.004"/><worldbody>{world}</worldbody></mujoco>')
+    )
+
+
+BOX = 'type="box" size="0.1 0.15 0.08"'
+OTHER_BOX = body('type="box" size="0.12 0.07 0.1"', pos="0.05 0.1 0.42")
+SMALL = body('type="sphere" size="0.06"', pos="0.03 0 0.45")
+CAN = body('type="cylinder" size="0.1 0.06"', pos="0 0 0.1")
+STAIRS = "".join(
+    f'<geom type="box" size="0.2 1 0.1" pos="{0.25 * k} 0 {0.08 * k - 0.1}" euler="0 2 5"/>' for k in (-1, 0, 1)
+)
+TOGETHER = {
+    "boxes": FLOOR + body(BOX) + OTHER_BOX,
+    "a sphere and a box": FLOOR + body(BOX) + SMALL,
+    "a sphere and a can": FLOOR + CAN + SMALL,
+    "a box on stairs": STAIRS + body(BOX, pos="0 0 0.3"),
+    "a sphere on stairs": STAIRS + body('type="sphere" size="0.06"', pos="0.1 0 0.3"),
+}
+
+
+@pytest.mark.parametrize("case", TOGETHER)
+def test_shapes_touch_each_other_as_in_mujoco(case):
+    m = model_with(TOGETHER[case])
+    states = visited_states(m, 300, every=8, spread=0.1)
+    assert (states.contacts > 0).mean() > 0.2
+    model = physics.load(m, self_contacts=10)
+    _, _, qacc = step_states(model, states, double=True)
+    error = relative(qacc, states.qacc)
+    assert np.quantile(error, 0.98) < 1e-5, np.quantile(error, [0.5, 0.9, 0.95, 0.98])
+
+
+def test_pairs_that_are_not_simulated_can_be_left_out_and_are_told():
+    egg = body('type="ellipsoid" size="0.1 0.08 0.06" name="egg"', pos="0.05 0 0.3")
+    m = model_with(FLOOR + body(BOX) + egg)
+    with pytest.raises(physics.ModelError, match="leave_out_pairs"):
+        physics.load(m)
+    model = physics.load(m, leave_out_pairs=True)
+    assert [pair.sorted_geoms for pair in model.pairs] == [(0, 1), (0, 2)]
+    assert model.left_out.geoms == {(1, 2)}
+    (line,) = model.left_out.lines
+    assert "'egg'" in line
+    assert not physics.load(model_with(FLOOR + body(BOX)), leave_out_pairs=True).left_out.lines
