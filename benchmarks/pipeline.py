@@ -48,6 +48,9 @@ EQUAL_WORK = {
 }
 """SAC as Stable-Baselines3 has it: twin critics, the policy in every update; as many updates as there is time for."""
 
+ALONE = {"evaluator_share": 0.0, "film_share": 0.0}
+"""Nobody evaluates or films where the peers do not."""
+
 GOALS = {
     "Pendulum-v1": ("sac", -200.0, 150.0),
     "CartPole-v1": ("dqn", 475.0, 200.0),
@@ -167,7 +170,7 @@ def frames(arguments: argparse.Namespace, console: Console) -> dict[str, Any]:
         runs = found[str(batch)] = {name: [] for name in ("slipstream", *PEERS)}
         for _ in track(range(arguments.turns), f"batch {batch:,}", console=console):
             settings = {**EQUAL_WORK, "batch_size": batch}
-            rows = trained(CHEETAH, "sac", settings, arguments.seconds + 15.0, samplers=arguments.samplers)
+            rows = trained(CHEETAH, "sac", settings, arguments.seconds + 15.0, samplers=arguments.samplers, **ALONE)
             runs["slipstream"].append({name: settled(rows, f"pipeline/{name}") for name in names})
             for name, library in PEERS.items():
                 given = ("--batch", str(batch), "--seconds", str(arguments.seconds))
@@ -196,7 +199,7 @@ def frames(arguments: argparse.Namespace, console: Console) -> dict[str, Any]:
 def sampling(arguments: argparse.Namespace, console: Console) -> dict[str, Any]:
     """Samples/s against the number of samplers, and beside the bare environment."""
     never = {"hidden": [HIDDEN, HIDDEN], "warm_up": 2_000_000, "replay_size": 2_000_000}
-    alone = {"evaluator_share": 0.0, "film_share": 0.0, "tune": False, "envs_per_sampler": arguments.envs}
+    alone = {**ALONE, "tune": False, "envs_per_sampler": arguments.envs}
     found: dict[str, Any] = {}
     for env in arguments.sampled:
         bare, rates = [], {str(n): [] for n in arguments.numbers}
