@@ -68,7 +68,7 @@ def default_config(
         driver=driver,
         total_steps=base.total_steps,
         evaluate_every=None if gymnasium else base.evaluate_every,
-        evaluate_episodes=EVALUATED_EPISODES if gymnasium else TrainConfig.evaluate_episodes,
+        evaluate_episodes=EVALUATED_EPISODES if gymnasium else base.evaluate_episodes,
     )
     config = with_changes(config, changes, env, explicit={ALGORITHM: settings or {}, WORLD: env_options or {}})
     groups = groups_of(env, config)
