@@ -1,4 +1,4 @@
-.PHONY: demo test test-slow test-lower-bounds lint lock setup clean
+.PHONY: demo docs test test-slow test-lower-bounds lint lock setup clean
 
 PYTEST = .venv/bin/pytest
 
@@ -14,6 +14,10 @@ demo: setup
 		--option num_taggers=5 --option num_runners=100 --option num_neighbors=5
 	.venv/bin/slipstream eval runs/demo
 	.venv/bin/slipstream plot runs/demo
+
+# The site of the documentation, in site/; `.venv/bin/mkdocs serve` shows it while it is written.
+docs: setup
+	.venv/bin/mkdocs build --strict
 
 lint: setup
 	.venv/bin/ruff check .

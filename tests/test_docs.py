@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib
+import json
 import os
 import re
 import shlex
@@ -80,6 +81,13 @@ def test_the_code_of_a_page_runs(page, tmp_path):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
+def test_the_code_of_the_readme_runs(tmp_path):
+    (tmp_path / "page.py").write_text("\n\n".join(blocks(ROOT / "README.md")))
+    done = subprocess.run([sys.executable, "-c", RUN_PAGE], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def commands() -> list[tuple[str, str]]:
     found = []
     for page in [*PAGES, ROOT / "README.md"]:
@@ -87,6 +95,10 @@ def commands() -> list[tuple[str, str]]:
             joined = block.replace("\\\n", " ")
             lines = [re.sub(r"^([A-Z_]+=\S+ )+", "", line.strip()) for line in joined.splitlines()]
             found += [(page.name, line) for line in lines if line.startswith("slipstream ")]
+        inline = re.findall(
+            r"`(slipstream [a-z][^`]*)`", re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.S | re.M)
+        )
+        found += [(page.name, " ".join(line.split())) for line in inline]
     return found
 
 
@@ -123,6 +135,20 @@ def test_an_example_runs(example, tmp_path):
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env={**os.environ})
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()
+
+
+@pytest.mark.slow
+def test_the_notebook_runs_from_its_first_cell_to_its_last(tmp_path):
+    cells = json.loads((ROOT / "examples" / "first_hour.ipynb").read_text())["cells"]
+    code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    assert len(code) >= 5
+    program = "\n\n".join(code).replace("STEPS = 100_000", "STEPS = 2_048")
+    # From standard input, as in a notebook, classes are in no file.
+    command = [sys.executable, "-"]
+    environment = {**os.environ, "MPLBACKEND": "agg"}
+    done = subprocess.run(command, input=program, cwd=tmp_path, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "curve.png").exists() and (tmp_path / "runs" / "notebook-policy" / "policy.c").exists()
 
 
 def test_the_citation_is_of_this_version():

@@ -25,7 +25,7 @@ from slipstream.envs.frames import (
     take_step,
 )
 from slipstream.envs.parity import Parity
-from slipstream.envs.registry import AnyEnv, env_class, make_env
+from slipstream.envs.registry import AnyEnv, env_class, env_name, make_env
 from slipstream.envs.watched import Watched
 from slipstream.envs.worlds import Worlds
 from slipstream.spaces import Box
@@ -93,6 +93,10 @@ def check(
         if count < 2:
             raise ValueError(f"The number of {name} to check with must be at least 2, got {count}.")
     made_of = env if isinstance(env, Env) else env_class(env)  # a user's file is read once
+    if made_of.engine is not None:
+        raise ValueError(
+            f"{env_name(env)} is run by another library: there is no plain Python to compare it with. Check it there."
+        )
     subject = Subject(partial(make_env, made_of, **options), num_worlds, num_steps, seed, backend)
     results = []
     for name, test in PROPERTIES.items():

@@ -118,6 +118,13 @@ def test_plain_python_cannot_run_it():
         slipstream.make(BraxStyle(BraxSlide()), num_worlds=1, backend="scalar")
 
 
+def test_it_is_not_checked_here():
+    from slipstream.envs.check import check
+
+    with pytest.raises(ValueError, match="run by another library: there is no plain Python to compare it with"):
+        check(BraxStyle(BraxSlide()))
+
+
 def test_an_unknown_environment_of_brax_is_refused_with_the_nearest():
     pytest.importorskip("brax")
     with pytest.raises(ValueError, match="Brax knows no 'halfcheeta': did you mean 'halfcheetah'"):
