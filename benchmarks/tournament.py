@@ -44,11 +44,6 @@ def main() -> None:
     settings = {n: v for n, v in vars(options).items() if n not in ("one", "seed", "out")}
     known = {name: version(name) for name in ("ray", "jax", "drjit")}
     content = {"settings": settings, "versions": known, "cores": os.cpu_count(), "results": results}
-        "settings": settings,
-        "versions": {name: version(name) for name in ("ray", "jax", "drjit")},
-        "cores": os.cpu_count(),
-        "results": results,
-    }
     out.with_suffix(".json").write_text(json.dumps(content, indent=2) + "\n")
     draw(content, out)
     print(table(results))
