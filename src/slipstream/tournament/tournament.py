@@ -38,7 +38,7 @@ GLANCE = 0.5
 RESTARTS = 5
 """So many drivers may die one after the other without a single new submission."""
 
-PAUSE = 2.0
+PAUSE = 10.0
 """Seconds before another driver takes over, times how many have ended without a submission."""
 
 DRIVER = (sys.executable, "-m", "slipstream.tournament.driver")
