@@ -1,7 +1,7 @@
 """A tournament on a Ray cluster of several emulated nodes, in which something is killed by SIGKILL all the time.
 
-Pods, nodes, the process that drives, the PostgreSQL server of the leaderboard and the head of the cluster: after so many
-kills every submission that was acknowledged must be there, with weights whose checksums are right.
+Pods, nodes, the process that drives, the PostgreSQL server of the leaderboard and the head of the cluster: after so
+many kills every submission that was acknowledged must be there, with weights whose checksums are right.
 
     python benchmarks/tournament_soak.py --kills 1000
 

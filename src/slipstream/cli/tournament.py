@@ -66,7 +66,7 @@ class Tournament(Configured):
     patience: float | None = None
     """Seconds beyond its quantum after which a pod that does not answer counts as dead (300)."""
     address: str | None = None
-    """Of a Ray cluster, such as auto or ray://host:10001; by default this machine."""
+    """Of a Ray cluster, such as auto or host:6379; by default this machine."""
     database: str | None = None
     """Of the leaderboard: any URL of SQLAlchemy's; by default an SQLite file in the directory."""
     storage: str | None = None

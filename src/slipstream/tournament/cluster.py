@@ -63,6 +63,8 @@ class Cluster:
         import ray
 
         self._ray, self._plan = ray, plan
+        if address is not None and not _answers(address):
+            raise ValueError(f"No Ray cluster answers at {address}.")
         how: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
         if address is None:
             how |= {"include_dashboard": False, "object_store_memory": OBJECT_STORE, "num_cpus": cores()}
@@ -70,8 +72,7 @@ class Cluster:
             ray.init(address=address or "local", namespace="slipstream", **how)
         except (ConnectionError, ValueError, RuntimeError) as error:
             raise ValueError(f"Ray cannot be reached at {address or 'this machine'}: {_line(error)}.") from error
-        host, _, port = ray.get_runtime_context().gcs_address.rpartition(":")
-        self._head = host.strip("[]"), int(port)
+        self._head = ray.get_runtime_context().gcs_address
         try:
             self._check_resources()
         except BaseException:
@@ -133,14 +134,22 @@ class Cluster:
 
     def head_answers(self) -> bool:
         """Whether the head of the cluster is there: without it, calls of Ray would wait for it in vain."""
-        try:
-            with socket.create_connection(self._head, timeout=5.0):
-                return True
-        except OSError:
-            return False
+        return _answers(self._head)
 
     def close(self) -> None:
         self._ray.shutdown()
+
+
+def _answers(address: str) -> bool:
+    """Whether there is somebody at `host:port`. Ray itself would wait for a minute; what `auto` means, it knows."""
+    host, _, port = address.rpartition(":")
+    if not port.isdigit():
+        return address == "auto"
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=5.0):
+            return True
+    except OSError:
+        return False
 
 
 def cores() -> int:

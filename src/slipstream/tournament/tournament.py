@@ -38,7 +38,7 @@ GLANCE = 0.5
 RESTARTS = 5
 """So many drivers may die one after the other without a single new submission."""
 
-PAUSE = 2.0
+PAUSE = 10.0
 """Seconds before another driver takes over, times how many have ended without a submission."""
 
 DRIVER = (sys.executable, "-m", "slipstream.tournament.driver")
@@ -59,8 +59,7 @@ def run_tournament(
         quiet: show nothing.
     """
     plan = _checked(plan)
-    if address is None:
-        _check_this_machine(plan)
+    _check_place(plan, address)
     path = Path(run) if run is not None else new_directory(plan, RUNS)
     plan = dataclasses.replace(plan, **at_home(plan, path))
     directory = TournamentDirectory.create(path, plan)
@@ -115,8 +114,12 @@ def _checked(plan: Plan) -> Plan:
     return plan
 
 
-def _check_this_machine(plan: Plan) -> None:
-    """Without a cluster there are the cores of this machine."""
+def _check_place(plan: Plan, address: str | None) -> None:
+    """Refuse an address that cannot be, and without one, pods that are too large for this machine."""
+    if address is not None:
+        if "://" in address:
+            raise ValueError(f"--address must be auto or host:port of the head, on a machine of the cluster: {address}")
+        return
     if plan.cpus_per_pod > cores():
         raise ValueError(
             f"A pod needs {plan.cpus_per_pod:g} CPUs, and this machine has {cores()}: give --cpus-per-pod, or the "
