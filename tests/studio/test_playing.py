@@ -12,7 +12,7 @@ import slipstream
 from conftest import train_small
 from slipstream.runs.directory import RunDirectory
 from slipstream.studio.panel import BEST, NEWEST, Panel
-from slipstream.studio.playing import Playing
+from slipstream.studio.playing import AHEAD, Playing, steered
 from slipstream.studio.screens import TradingScene
 from slipstream.studio.server import Studio
 
@@ -152,6 +152,12 @@ def test_a_push_moves_who_is_pushed_and_nobody_else(play, robot_run):
     assert np.abs(moved[[0, 1, 3]]).max() < 1e-6
     playing.push(np.array([0.0, 1.0]), None)  # in a plane a push from the side goes forward
     assert (playing.after["qvel"][0] > 0.5).all()
+
+
+def test_who_is_steered_has_its_target_ahead():
+    state = {"target": np.zeros((2, 3)), "qpos": np.arange(12.0).reshape(4, 3)}
+    target = steered(state, 1, 90.0)
+    assert target[:, 1] == pytest.approx([1.0, 4.0 + AHEAD]) and not target[:, [0, 2]].any()
 
 
 def test_time_goes_as_fast_as_it_is_told(play, robot_run):
