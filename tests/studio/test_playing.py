@@ -1,7 +1,9 @@
 """Policies at play on a page that nobody looks at: all kinds of worlds, and what viewers can do to them."""
 
 import json
+import re
 import shutil
+from pathlib import Path
 from typing import Any
 
 import mujoco
@@ -305,3 +307,10 @@ def test_a_page_waits_for_runs_that_are_not_there_yet(robot_run, tmp_path):
         assert "no checkpoint yet" in studio.panel.trouble.content and studio.playing is not None
     finally:
         studio.close()
+
+
+def test_the_code_of_the_manual_runs(tmp_path, monkeypatch):
+    page = (Path(__file__).parents[2] / "docs" / "studio.md").read_text()
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    exec(code, {})
