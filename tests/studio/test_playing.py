@@ -1,7 +1,9 @@
 """Policies at play on a page that nobody looks at: all kinds of worlds, and what viewers can do to them."""
 
 import json
+import re
 import shutil
+from pathlib import Path
 from typing import Any
 
 import mujoco
@@ -12,7 +14,7 @@ import slipstream
 from conftest import train_small
 from slipstream.runs.directory import RunDirectory
 from slipstream.studio.panel import BEST, NEWEST, Panel
-from slipstream.studio.playing import Playing
+from slipstream.studio.playing import AHEAD, Playing, steered
 from slipstream.studio.screens import TradingScene
 from slipstream.studio.server import Studio
 
@@ -152,6 +154,12 @@ def test_a_push_moves_who_is_pushed_and_nobody_else(play, robot_run):
     assert np.abs(moved[[0, 1, 3]]).max() < 1e-6
     playing.push(np.array([0.0, 1.0]), None)  # in a plane a push from the side goes forward
     assert (playing.after["qvel"][0] > 0.5).all()
+
+
+def test_who_is_steered_has_its_target_ahead():
+    state = {"target": np.zeros((2, 3)), "qpos": np.arange(12.0).reshape(4, 3)}
+    target = steered(state, 1, 90.0)
+    assert target[:, 1] == pytest.approx([1.0, 4.0 + AHEAD]) and not target[:, [0, 2]].any()
 
 
 def test_time_goes_as_fast_as_it_is_told(play, robot_run):
@@ -299,3 +307,10 @@ def test_a_page_waits_for_runs_that_are_not_there_yet(robot_run, tmp_path):
         assert "no checkpoint yet" in studio.panel.trouble.content and studio.playing is not None
     finally:
         studio.close()
+
+
+def test_the_code_of_the_manual_runs(tmp_path, monkeypatch):
+    page = (Path(__file__).parents[2] / "docs" / "studio.md").read_text()
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    exec(code, {})

@@ -7,11 +7,12 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Annotated
+from typing import IO, Annotated, Any
 
 import tyro
 
@@ -57,12 +58,25 @@ def run(options: Watch) -> int:
     os.nice(NICENESS)
     studio = Studio(options.run, host=options.host, port=options.port, worlds=options.worlds)
     print(f"Watch {options.run} at {studio.address} (Ctrl-C ends it)", flush=True)
-    # Some libraries that draw (SDL) would take the place of the usual answer to SIGTERM.
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
-    with suppress(KeyboardInterrupt):
-        studio.serve(_end_of(options.while_process))
+    gone, told = _end_of(options.while_process), _asked_to_stop()
+    studio.serve(lambda: told.is_set() or gone())
     studio.close()
     return 0
+
+
+def _asked_to_stop() -> threading.Event:
+    """Is set by Ctrl-C and by SIGTERM; a second Ctrl-C ends whatever goes on."""
+    told = threading.Event()
+
+    def stop(number: int, _: Any) -> None:
+        if told.is_set():
+            raise KeyboardInterrupt
+        told.set()
+
+    # An exception could be lost in a library's callback. (And some that draw, SDL, would take SIGTERM for themselves.)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
+    return told
 
 
 def _end_of(process: int | None) -> Callable[[], bool]:

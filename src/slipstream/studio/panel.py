@@ -87,6 +87,11 @@ class Panel:
             self.push = gui.add_button_group("push", ("this robot", "all robots"))
             self.click = gui.add_dropdown("a click on a robot", (FOLLOWS, PUSHES))
         self.robot.visible = False
+        self.steering = gui.add_folder("Steer")
+        with self.steering:
+            self.steer = gui.add_checkbox("choose where it runs", False)
+            self.heading = gui.add_slider("heading, degrees", -180, 180, 5, 0)
+        self.steering.visible = False
         self.episode = gui.add_markdown("")
         self.extra = gui.add_folder("World")
         self.extra.visible = False
@@ -108,6 +113,11 @@ class Panel:
         """Do as a viewer says; what the page itself has set is no wish."""
         if event.client is not None:
             wish()
+
+    @property
+    def wanted_heading(self) -> float | None:
+        """Where viewers want the robot to run, in degrees from the x axis; None: where its world says."""
+        return float(self.heading.value) if self.steer.value else None
 
     # What it says.
 
@@ -178,11 +188,7 @@ class Panel:
     def _show_scores(self, data: tuple[np.ndarray, ...]) -> None:
         """Of the agents in the order they were submitted."""
         if self._scores is None:
-            names = (
-                {"label": "agent"},
-                {"label": "score", "stroke": COLORS[5]},
-                {"label": "best", "stroke": COLORS[0]},
-            )
+            lines = ({"label": "score", "stroke": COLORS[5]}, {"label": "best", "stroke": COLORS[0], "width": 2})
             with self._leaderboard:
                 self._scores = self.gui.add_uplot(
                     data,

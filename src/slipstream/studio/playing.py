@@ -15,6 +15,9 @@ from slipstream.studio.stage import LiveWorlds, Stage, State
 MOST_STEPS = 4
 """Steps that are taken for one frame at most: a machine that is too slow shows the world in slow motion."""
 
+AHEAD = 8.0
+"""How far away a robot that is steered sees its target, in metres."""
+
 
 class Playing:
     """Steps worlds in time with the clock, and shows them.
@@ -40,6 +43,8 @@ class Playing:
         panel.offer_worlds(arena.num_worlds, is_fixed=not isinstance(arena, LiveWorlds))
         panel.world.value = 0
         panel.robot.visible = self.can_push
+        panel.steering.visible = "target" in self.after
+        panel.steer.value = False
         self.show()
 
     def _warn(self, text: str) -> None:
@@ -75,6 +80,9 @@ class Playing:
     def _step(self) -> None:
         stage = self.stage
         stage.forget_returns(self.ended)
+        heading = self.panel.wanted_heading
+        if heading is not None and "target" in self.after and isinstance(stage.arena, LiveWorlds):
+            stage.arena.change(target=steered(self.after, self.scene.focus, heading))
         moment = stage.step()
         self.before, self.after, self.ended = self.after, stage.arena.state(), moment.done
 
@@ -133,6 +141,20 @@ class Playing:
     def close(self) -> None:
         self.scene.close()
         self.stage.close()
+
+
+def steered(state: State, world: int, heading: float) -> np.ndarray:
+    """Where robots run to, `[2, worlds]`, if one of them is to go in a direction.
+
+    Args:
+        state: of all worlds.
+        world: of the robot that is steered.
+        heading: in degrees from the x axis.
+    """
+    target = np.array(state["target"])
+    ahead = np.array([np.cos(np.radians(heading)), np.sin(np.radians(heading))])
+    target[:, world] = state["qpos"][:2, world] + AHEAD * ahead
+    return target
 
 
 def moving_dofs(env: Any) -> dict[int, np.ndarray]:

@@ -19,7 +19,7 @@ from slipstream.training.robot_film import camera_of, robot_size
 
 GROUND = (150, 160, 138)
 FLAG = (209, 73, 91)
-FADED = 0.25
+FADED = 0.15
 """How far the colours of a crowd are on the way to those of the floor; the robot that is followed has its own."""
 HIDDEN = np.array([0.0, 0.0, -100.0])
 FEW = 16
@@ -56,16 +56,19 @@ class RobotScene(Scene):
         self.stays = any(part.body == 0 for part in self.parts)
         """Whether there is something that does not move, such as a rail: then robots stay where it is."""
         self.size = size = robot_size(self.model, self.stays)
-        self.places = np.zeros((num_worlds, 2)) if self.has_field else square_places(num_worlds, 1.9 * size, 1.4 * size)
-        self.field = np.ptp(self.places, axis=0) + np.array([1.9 * size, 1.4 * size])
+        apart = size * np.array([1.7, 1.3])
+        self.places = np.zeros((num_worlds, 2)) if self.has_field else square_places(num_worlds, *apart)
+        self.field = np.ptp(self.places, axis=0) + apart
         """How far the crowd reaches along x and y."""
+        self.corner = np.array([0.5 * self.field[0], 0.5 * apart[1]])
+        """How far it reaches to the left of the robot that is followed, and towards the viewer: nobody is in front."""
         self.centre = np.zeros(3)
         self._known: list[tuple[State, Poses]] = []
         self._ground: Any = None
         self._ground_number = -1
         distance, tilt = camera_of(env)
         distance *= 1.45 if num_worlds > 1 else 1.0
-        height = max(math.sin(math.radians(-tilt)), 0.36)
+        height = max(math.sin(math.radians(-tilt)), 0.4)
         flat = math.sqrt(max(1.0 - height**2, 0.0))
         look = np.array([0.0, 0.0, 0.35 * size if self._has_floor() else 0.0])
         place = look + distance * np.array([0.42 * flat, -0.91 * flat, height])
@@ -165,7 +168,7 @@ class RobotScene(Scene):
         shift[:, :2] = start - self.centre[:2]
         if not self.stays and self.num_worlds > 1:
             seen = root[:, :2] + shift[:, :2]
-            shift[:, :2] += (seen + 0.5 * self.field) % self.field - 0.5 * self.field - seen
+            shift[:, :2] += (seen + self.corner) % self.field - self.corner - seen
         return shift
 
     def _field_numbers(self, state: State) -> np.ndarray:
