@@ -146,3 +146,32 @@ def test_worlds_start_at_a_keyframe():
         batch.reset("lowered")
     with pytest.raises(ValueError, match="1 activations; the state has 0"):
         physics.step(model, physics.State([0.0] * 3, [0.0] * 3, [0.0] * 3, [], 0.0), [0.0, 0.0])
+
+
+def test_a_robot_of_a_task_keeps_its_activations(tmp_path):
+    """Two steps of a filter from zero, in a world of an environment."""
+    from slipstream.envs.locomotion.robot import Robot
+
+    arm = ARM.format(joint="", gravcomp="", ball="")
+    path = tmp_path / "arm.xml"
+    path.write_text(
+        HEAD.format(integrator="Euler") + arm + MOTOR.format('dyntype="filter" dynprm="0.05"') + "</mujoco>"
+    )
+
+    class Arm(Robot):
+        name = "arm"
+
+        def reset(self, rng):
+            return self.start_state(self.model.qpos0, (0.0,) * self.model.nv, rng)
+
+        def step(self, state, action, rng):
+            return self.simulate(state, action, rng), 0.0, False
+
+        def observe(self, state):
+            return state.qpos
+
+    robot = Arm(str(path), 2)
+    state = robot.start_state(robot.model.qpos0, (0.0,) * robot.model.nv)
+    assert state.act == (0.0,)
+    after = robot.simulate(state, (1.0, 0.0), None)  # type: ignore[arg-type]
+    assert after.act == pytest.approx((0.08 + (1 - 0.08) * 0.08,))

@@ -27,9 +27,10 @@ COLLIDERS = {
     (PLANE, SPHERE), (PLANE, CAPSULE), (PLANE, BOX), (PLANE, CYLINDER), (PLANE, ELLIPSOID), (PLANE, MESH),
     (HFIELD, SPHERE), (HFIELD, CAPSULE), (HFIELD, BOX),
     (SPHERE, SPHERE), (SPHERE, CAPSULE), (CAPSULE, CAPSULE), (SPHERE, BOX), (SPHERE, CYLINDER), (BOX, BOX),
+    (CAPSULE, BOX),
 }  # fmt: skip
 ROUND = (SPHERE, CAPSULE)
-COSTS = {(BOX, BOX): 60, (SPHERE, BOX): 3, (SPHERE, CYLINDER): 3}
+COSTS = {(BOX, BOX): 60, (CAPSULE, BOX): 20, (SPHERE, BOX): 3, (SPHERE, CYLINDER): 3}
 """For how many pairs of round geoms a pair of others counts."""
 
 MOST_SELF_PAIRS = 3000
@@ -134,7 +135,7 @@ def find_pairs(
     if moving > MOST_SELF_PAIRS:
         way_out = "exclude some, or load without self-collision (check-model --no-self-collision)."
         why = f"{moving:,} pairs of moving geoms may touch each other, more than {MOST_SELF_PAIRS:,} "
-        why += f"(two boxes count for {COSTS[BOX, BOX]}); {way_out}"
+        why += f"(two boxes count for {COSTS[BOX, BOX]} round ones); {way_out}"
         refusals.append(Refusal("<geom>", why))
     return pairs, refusals, out
 

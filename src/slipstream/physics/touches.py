@@ -6,15 +6,15 @@ import math
 from collections.abc import Callable
 
 from slipstream.physics import spatial as sp
-from slipstream.physics.boxes import MOST_CORNERS, Block, Touch, box_box, sphere_box, sphere_cylinder
+from slipstream.physics.boxes import MOST_CORNERS, Block, Touch, box_box, capsule_box, sphere_box, sphere_cylinder
 from slipstream.physics.kinematics import Pose
 from slipstream.physics.model import Geom, Model
-from slipstream.physics.pairs import BOX, CYLINDER, SPHERE, Pair
+from slipstream.physics.pairs import BOX, CAPSULE, CYLINDER, SPHERE, Pair
 
 Place = Callable[[int], tuple]
 """By link, from the point that positions shall be relative to, to the reference point of the link's tree."""
 
-COUNTS = {(SPHERE, BOX): 1, (SPHERE, CYLINDER): 1, (BOX, BOX): MOST_CORNERS}
+COUNTS = {(SPHERE, BOX): 1, (SPHERE, CYLINDER): 1, (CAPSULE, BOX): 2, (BOX, BOX): MOST_CORNERS}
 """How many points are looked at, by kinds of geoms."""
 
 
@@ -24,6 +24,9 @@ def find_touches(model: Model, where: Pose, pair: Pair, place: Place) -> list[To
     if pair.kinds == (BOX, BOX):
         return box_box(one, two)
     radius = model.geoms[pair.geom1].size[0]
+    if pair.kinds == (CAPSULE, BOX):
+        half = sp.scaled(model.geoms[pair.geom1].size[1], one.axes[2])
+        return capsule_box(one.centre, half, radius, two)
     if pair.kinds == (SPHERE, BOX):
         return [sphere_box(one.centre, radius, two)]
     return [sphere_cylinder(one.centre, radius, two)]
@@ -40,4 +43,6 @@ def bounding_radius(geom: Geom) -> float:
     """Of the sphere around a geom."""
     if geom.kind == BOX:
         return math.hypot(*geom.size)
+    if geom.kind == CAPSULE:
+        return geom.size[0] + geom.size[1]
     return math.hypot(*geom.size[:2]) if geom.kind == CYLINDER else geom.size[0]

@@ -40,6 +40,8 @@ class State:
     """Earlier actions that are still to be carried out, the newest first (with latency)."""
     dropped: tuple[Float, ...] = ()
     """How many self-contacts were left out since the episode began (one number, where there can be too many)."""
+    act: tuple[Float, ...] = ()
+    """Activations of actuators that have them."""
 
 
 class Robot(Env):
@@ -128,6 +130,7 @@ class Robot(Env):
         past = (0.0,) * (self.random.latency * self.model.nu)
         dropped = (0.0,) if self.model.can_drop_contacts else ()
         state = self.state_type(tuple(qpos), tuple(qvel), (0.0,) * self.model.nv, 0.0, 0, drawn, past, dropped)
+        state = replace(state, act=(0.0,) * self.model.na)
         return replace(state, start=self.place(state))
 
     def noisy_positions(self, rng: Rng, scale: float) -> list[Any]:
@@ -152,7 +155,8 @@ class Robot(Env):
             measure: makes it of the wrenches on all bodies (see `physics.contact_wrenches`). None: it is 0.
         """
         dropped = state.dropped[0] if state.dropped else 0.0 * state.qvel[0]
-        before = physics.State(list(state.qpos), list(state.qvel), list(state.qacc), [], dropped)
+        coordinates = list(state.qpos), list(state.qvel), list(state.qacc)
+        before = physics.State(*coordinates, [], dropped, act=list(state.act))
         after = physics.step(
             self.model,
             before,
@@ -170,6 +174,7 @@ class Robot(Env):
             qacc=tuple(after.qacc),
             past=past,
             dropped=(after.dropped,) if state.dropped else (),
+            act=tuple(after.act),
         )
         return new, after.measured[0] if after.measured else 0.0
 

@@ -90,6 +90,9 @@ class Runner(Robot):
         self.heading_reward_weight, self.upright_reward_weight = heading_reward_weight, upright_reward_weight
         timestep = timestep or 1.0 / (CONTROL_RATE * max(frame_skip, 1))
         super().__init__(xml_file, frame_skip, integrator=integrator, timestep=timestep, **robot)
+        by_tendon = [a.name for a in self.model.actuators if a.joint < 0]
+        if by_tendon:
+            raise ValueError(f"This task pays for the power of joints; actuator {by_tendon[0]!r} pulls on a tendon.")
         strengths = [abs(a.gear) * (a.ctrl_range[1] - a.ctrl_range[0]) for a in self.model.actuators]
         self.strengths = [s * len(strengths) / sum(strengths) for s in strengths]
         """How strong each motor is, relative to their mean."""
