@@ -165,7 +165,9 @@ class Chaos:
         for process in self.processes("gcs_server"):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process.pid, signal.SIGKILL)
+        before, tournament.RESTARTS = tournament.RESTARTS, 0  # it will not come back under the same address
         self._driving.join(300)
+        tournament.RESTARTS = before
         assert not self.driving, "nobody has noticed that the head is gone"
         self.cluster.shutdown()
         self.start_cluster()
