@@ -28,6 +28,17 @@ TAG = "SLIPSTREAM_TEST_CHAOS"
 """In the environment of all that is started here: by it orphans are found."""
 
 
+STORE = 80 * 2**20
+
+
+def patiently(start):
+    """Ray allows a node half a minute to start, and a busy machine may take longer."""
+    for _ in range(3):
+        with contextlib.suppress(Exception):
+            return start()
+    return start()
+
+
 class Chaos:
     """A tournament, and who kills its parts."""
 
@@ -60,13 +71,13 @@ class Chaos:
     def start_cluster(self) -> None:
         from ray.cluster_utils import Cluster
 
-        small = {"object_store_memory": 80 * 2**20, "include_dashboard": False}
-        self.cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, **small})
+        head = {"num_cpus": 0, "object_store_memory": STORE, "include_dashboard": False}
+        self.cluster = patiently(lambda: Cluster(initialize_head=True, head_node_args=head))
         for _ in range(self.nodes):
             self.add_node()
 
     def add_node(self) -> None:
-        self.cluster.add_node(num_cpus=2, object_store_memory=80 * 2**20, wait=False)
+        patiently(lambda: self.cluster.add_node(num_cpus=2, object_store_memory=STORE, wait=False))
 
     def go_on(self) -> None:
         """Drive it, in a thread, until it is over or the head is gone for good."""
@@ -154,7 +165,9 @@ class Chaos:
         for process in self.processes("gcs_server"):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process.pid, signal.SIGKILL)
+        before, tournament.RESTARTS = tournament.RESTARTS, 0  # it will not come back under the same address
         self._driving.join(300)
+        tournament.RESTARTS = before
         assert not self.driving, "nobody has noticed that the head is gone"
         self.cluster.shutdown()
         self.start_cluster()
