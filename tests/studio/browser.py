@@ -13,6 +13,9 @@ FLAGS = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    "--disable-background-timer-throttling",
+    "--disable-backgrounding-occluded-windows",
+    "--disable-renderer-backgrounding",
     "--use-gl=angle",
     "--use-angle=swiftshader",
     "--enable-unsafe-swiftshader",
@@ -21,12 +24,14 @@ FLAGS = [
 SIZE = {"width": 620, "height": 360}
 SCENE = {"x": 0, "y": 90, "width": 230, "height": 260}
 """The part of the page that is neither the panel nor the sky."""
-HIDE_NOTE = """addEventListener("DOMContentLoaded", () => {
+PREPARE = """
+addEventListener("DOMContentLoaded", () => {
     const style = document.head.appendChild(document.createElement("style"))
     style.textContent = ".mantine-Notifications-root {display: none}"
-})"""
+})
+"""
 """Viser warns that there is no GPU, right over the scene."""
-PATIENCE = 90.0
+PATIENCE = 180.0
 """Seconds that are waited for something that should happen soon; this machine may be busy."""
 
 
@@ -53,7 +58,7 @@ class Viewer:
         self.errors: list[str] = []
         self.page.on("console", lambda m: self.errors.append(m.text) if m.type == "error" else None)
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
-        self.page.add_init_script(HIDE_NOTE)
+        self.page.add_init_script(PREPARE)
         self.page.goto(address)
 
     def text(self) -> str:

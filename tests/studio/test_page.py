@@ -91,7 +91,7 @@ def test_the_curves_are_those_of_the_run(viewer, robot_run):
     assert evaluated == pytest.approx([row["evaluation/hopper"] for row in rows], rel=1e-6)
     assert data[0] == [row["step"] for row in rows]
     viewer.page.get_by_role("tab", name="Settings").click()
-    viewer.wait_for("policies.hopper.settings.hidden", "num_worlds")
+    viewer.wait_for("hopper.hidden", "num_worlds")
     viewer.page.get_by_role("tab", name="Play").click()
 
 

@@ -153,7 +153,7 @@ def value_range(curves: Sequence[Curve]) -> tuple[float, float]:
 class Chart:
     """A chart on the page."""
 
-    def __init__(self, gui: Any, plan: Plan, curves: Sequence[Curve], over: str):
+    def __init__(self, gui: Any, plan: Plan, curves: Sequence[Curve], over: str, order: float | None = None):
         self.plan, self._look, self._scales = plan, _look(curves, over), _scales(curves)
         self.handle = gui.add_uplot(
             data=aligned(curves),
@@ -163,15 +163,15 @@ class Chart:
             axes=_axes(),
             height=TALL if plan.section == RETURNS else HEIGHT,
             padding=(6, 16, 0, 0),
+            order=order,
         )
 
-    def update(self, curves: Sequence[Curve], over: str) -> None:
-        if _look(curves, over) != self._look:
-            self._look = _look(curves, over)
-            # Both at once: a chart whose curves and names differ in number cannot be drawn.
-            self.handle.series, self.handle.data = _series(curves, over), aligned(curves)
-        else:
-            self.handle.data = aligned(curves)
+    def looks_like(self, curves: Sequence[Curve], over: str) -> bool:
+        """Whether it can go on with these curves, and needs no other names."""
+        return _look(curves, over) == self._look
+
+    def update(self, curves: Sequence[Curve]) -> None:
+        self.handle.data = aligned(curves)
         if _scales(curves) != self._scales:
             self._scales = self.handle.scales = _scales(curves)
 
@@ -233,12 +233,18 @@ class ChartBoard:
         for key in [key for key in self.charts if key not in wanted]:
             self.charts.pop(key).remove()
         for key, plan in wanted.items():
-            curves = curves_of(plan, over, shown, compared)
-            if key in self.charts:
-                self.charts[key].update(curves, over)
-            elif curves:
-                with self.folders[plan.section]:
-                    self.charts[key] = Chart(self.gui, plan, curves, over)
+            self._show_one(key, plan, curves_of(plan, over, shown, compared), over)
         for section, folder in self.folders.items():
             folder.visible = any(key[0] == section for key in self.charts)
         self.note.visible = not self.charts
+
+    def _show_one(self, key: tuple[str, str], plan: Plan, curves: Sequence[Curve], over: str) -> None:
+        old = self.charts.get(key)
+        if old is not None and old.looks_like(curves, over):
+            old.update(curves)
+        elif curves:
+            # uPlot does not take other names and other numbers at once: another chart takes the place of this one.
+            with self.folders[plan.section]:
+                self.charts[key] = Chart(self.gui, plan, curves, over, None if old is None else old.handle.order)
+            if old is not None:
+                old.remove()

@@ -215,7 +215,9 @@ def _flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for name, value in settings.items():
         nested = isinstance(value, Mapping) and value
-        flat |= _flat(value, f"{prefix}{name}.") if nested else {prefix + name: value}
+        # As `--set` takes it: `policies` and `settings` go without saying.
+        inner = prefix if name in ("policies", "settings", "driver") else f"{prefix}{name}."
+        flat |= _flat(value, inner) if nested else {prefix + name: value}
     return flat
 
 

@@ -64,12 +64,13 @@ def standings_text(agents: Sequence[Agent]) -> str:
 def _pool_text(pool: str, agents: Sequence[Agent]) -> str:
     ranked = sorted(agents, key=lambda agent: (-agent.score, agent.number))
     rows = [
-        f"| {rank} | {a.id} | {a.parent or '-'} | {_score(a)} | {a.age:,} | {_settings(a)} |"
-        for rank, a in enumerate(ranked[:SHOWN], 1)
+        f"| {rank} | {a.id} | {a.parent or '-'} | {_score(a)} | {a.age:,} |" for rank, a in enumerate(ranked[:SHOWN], 1)
     ]
     line = " → ".join(agent.id for agent in line_of(agents, ranked[0]))
-    head = f"**{html.escape(pool)}**: {len(agents)} agents. The first one's line: {line}"
-    return "\n".join([head, "", "| | agent | from | score | steps | settings |", "|---|---|---|---|---|---|", *rows])
+    head = (
+        f"**{html.escape(pool)}**: {len(agents)} agents. The first one's line: {line}. It has {_settings(ranked[0])}."
+    )
+    return "\n".join([head, "", "| | agent | from | score | steps |", "|---|---|---|---|---|", *rows])
 
 
 def line_of(agents: Sequence[Agent], agent: Agent) -> list[Agent]:
