@@ -48,3 +48,15 @@ def test_a_step_is_mujocos(option, condim, other, also_single):
     single = rounded(m, states)
     error = relative(step_states(model, single)[2], single.qacc)
     assert np.median(error) < 3e-5 and error.max() < 1e-3, (np.quantile(error, [0.5, 0.9, 0.99]), error.max())
+
+
+def test_a_robot_in_a_plane_has_elliptic_cones_too():
+    """No contact can move across the plane: some numbers are zero in every world, and known to be."""
+    xml = """<mujoco><option timestep="0.004" cone="elliptic"/><worldbody><geom type="plane" size="5 5 1"/>
+      <body pos="0 0 0.2"><joint type="slide" axis="1 0 0"/><joint type="slide" axis="0 0 1"/><joint axis="0 1 0"/>
+      <geom type="capsule" size="0.05 0.1"/><body pos="0.1 0 0"><joint axis="0 1 0"/><geom type="capsule"
+      fromto="0 0 0 0.2 0 -0.1" size="0.03" contype="0"/></body></body></worldbody></mujoco>"""
+    m = converged(mujoco.MjModel.from_xml_string(xml))
+    states = visited_states(m, 100, every=10)
+    assert (states.contacts > 0).mean() > 0.3
+    assert relative(step_states(physics.load(m), states, double=True)[2], states.qacc).max() < 1e-5

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import drjit as dr
 import mujoco
 import numpy as np
 import pytest
@@ -115,3 +116,16 @@ def test_rollouts_stay_close_until_chaos(name, until):
     qpos, _, _ = batch.get_state()
     error = np.abs(qpos - np.stack([d.qpos for d in datas], -1)).max(0)
     assert np.median(error) < 1e-3, error
+
+
+@pytest.mark.parametrize(("name", "operations"), [("ant", 15_000), ("walker2d", 6_000)])
+def test_what_a_robot_does_not_have_costs_nothing(name, operations):
+    """One kernel, and no operations for tendons, equalities, activations, boxes or elliptic cones."""
+    batch = physics.Batch(physics.load(robot(name)), 16, substeps=5)
+    controls = batch.controls(np.zeros((batch.model.nu, 16)))
+    with dr.scoped_set_flag(dr.JitFlag.KernelHistory, True):
+        dr.kernel_history_clear()
+        batch.step(controls)
+        kernels = [k for k in dr.kernel_history() if k["type"] == dr.KernelType.JIT]
+    assert len(kernels) == 1
+    assert kernels[0]["operation_count"] < operations

@@ -23,6 +23,7 @@ from slipstream.physics.loading import load
 from slipstream.physics.measure import constraint_forces, contact_wrenches
 from slipstream.physics.model import Keyframe, Model
 from slipstream.physics.refusal import ModelError
+from slipstream.physics.sensors import read_sensor
 from slipstream.physics.step import Measure, Parameters, State, is_bad, make_state, step
 from slipstream.physics.terrain import Terrain, make_terrain, surface
 
@@ -53,6 +54,7 @@ __all__ = [
     "make_terrain",
     "motion",
     "pose",
+    "read_sensor",
     "step",
     "surface",
     "touches_ground",

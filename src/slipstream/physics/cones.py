@@ -54,7 +54,9 @@ def elliptic_modes(stiffness: Scalar, mu: Scalar, values: Sequence[Scalar]) -> t
     length = dr.sqrt(sp.dot(t, t))
     bottom, middle = _zones(mu, x, length)
     some = length > 1e-30
-    unit = [dr.select(some, v / dr.select(some, length, 1.0), 0.0) for v in t]
+    inverse = dr.select(some, 1.0 / dr.select(some, length, 1.0), 0.0)
+    # A product with a zero is folded, as it must be: it may come from a branch in which it was a constant.
+    unit = [sp.mul(v, inverse) for v in t]
     squared = mu * mu
     sliding = stiffness / (1.0 + squared)
     push = dr.select(bottom, -stiffness * x, dr.select(middle, -sliding * (x - length), 0.0))
@@ -66,7 +68,7 @@ def elliptic_modes(stiffness: Scalar, mu: Scalar, values: Sequence[Scalar]) -> t
             [1.0, *(dr.select(middle, -u, 0.0) for u in unit)],
         )
     ]
-    turning = dr.select(middle, push / dr.select(some, length, 1.0), 0.0)
+    turning = dr.select(middle, push * inverse, 0.0)
     for k, axis in enumerate(_basis(unit)):
         modes.append((sticking if k == 0 else sticking + turning, [0.0, *axis]))
     return force, modes

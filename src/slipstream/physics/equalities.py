@@ -110,7 +110,7 @@ def _tie_rows(
         for d, motion in motions.items():
             columns[d] += turn((0.0, *motion[:3]))
         spins = [(0.0, *moving.velocity[k][:3]) for k in equality.links]
-        rate = sp.minus(*((0.0, *_drift(model, moving, k)[:3]) for k in equality.links))
+        rate = sp.minus(*((0.0, *link_drift(model, moving, k)[:3]) for k in equality.links))
         relative = sp.minus(*spins)
         rate = sp.plus(rate, sp.scaled(0.5, sp.quaternion_product(relative, spins[0])))
         rate = sp.minus(rate, sp.scaled(0.5, sp.quaternion_product(spins[1], relative)))
@@ -131,7 +131,7 @@ def _tie_rows(
     ]
 
 
-def _drift(model: Model, moving: Motion, link: int) -> tuple:
+def link_drift(model: Model, moving: Motion, link: int) -> tuple:
     """The spatial acceleration of a link where no degree of freedom accelerates."""
     total = sp.ZERO6
     while link > 0:
@@ -144,7 +144,7 @@ def _point_drift(model: Model, moving: Motion, link: int, point: tuple) -> tuple
     """The same of a point of it."""
     velocity = moving.velocity[link]
     turned = sp.cross(velocity[:3], sp.point_velocity(velocity, point))
-    return sp.plus(sp.point_velocity(_drift(model, moving, link), point), turned)
+    return sp.plus(sp.point_velocity(link_drift(model, moving, link), point), turned)
 
 
 def _frames(model: Model, equality: BodyEquality, qpos: Sequence[Scalar]) -> tuple[tuple, tuple]:

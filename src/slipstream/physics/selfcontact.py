@@ -184,7 +184,7 @@ def _make_slot(
         flat = [value for row in rows for value in row]
         return [*flat, *law.offsets, law.stiffness, *point, *normal, *law.friction, *law.mu, *law.has_spins]
 
-    flat = when(used, compute, count * size + count + 8 + kinds + model.options.elliptic + spins, qvel[0])
+    flat = when(used, compute, count * size + count + 8 + kinds + _is_elliptic(model, pairs) + spins, qvel[0])
     rows: list[list[Scalar]] = [[0.0] * model.nv for _ in range(count)]
     for k, row in enumerate(rows):
         for d, value in zip(dofs, flat[k * size : (k + 1) * size]):
@@ -196,7 +196,7 @@ def _make_slot(
 
     # What nobody uses of this is not in the kernel.
     offsets, (stiffness,), point, normal = take(count), take(1), take(3), take(3)
-    friction, mu, has_spins = take(1 + kinds), take(int(model.options.elliptic)), take(spins)
+    friction, mu, has_spins = take(1 + kinds), take(int(_is_elliptic(model, pairs))), take(spins)
     same = len({pair.condim for pair in pairs}) == 1
     return Slot(
         used,
@@ -324,6 +324,11 @@ def _side(mask: Scalar | None) -> Scalar:
     return 0.0 if mask is None else dr.select(mask, 1.0, 0.0)
 
 
+def _is_elliptic(model: Model, pairs: Sequence[Pair]) -> bool:
+    """Whether slots hold elliptic cones: without any friction there is no cone."""
+    return model.options.elliptic and any(pair.condim > 1 for pair in pairs)
+
+
 @dataclass
 class _Law:
     """How the contact in a slot pushes."""
@@ -363,7 +368,7 @@ def _pick_cone(
             friction += [0.0] * (1 + groups - len(friction))
             values = [*friction, *cone.offsets, *padding, cone.stiffness, *([] if cone.mu is None else [cone.mu])]
         else:  # all four edges of a pyramid are the normal, and share its stiffness
-            share, mu = (1.0, [1.0]) if model.options.elliptic else (0.25, [])
+            share, mu = (1.0, [1.0]) if _is_elliptic(model, pairs) else (0.25, [])
             values = [0.0] * (1 + groups) + [*cone.offsets, *padding, sp.mul(share, cone.stiffness), *mu]
         values += [1.0] * (spins - missing) + [0.0] * missing
         mask = _among(code, numbers)
@@ -373,4 +378,4 @@ def _pick_cone(
     def take(number: int) -> list[Scalar]:
         return [next(rest) for _ in range(number)]
 
-    return _Law(take(1 + groups), take(3 + spins), take(1)[0], take(int(model.options.elliptic)), take(spins))
+    return _Law(take(1 + groups), take(3 + spins), take(1)[0], take(int(_is_elliptic(model, pairs))), take(spins))
