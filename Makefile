@@ -7,13 +7,13 @@ setup: .venv/.ready
 .venv/.ready: pyproject.toml requirements.lock scripts/setup.sh
 	bash scripts/setup.sh
 
-# Five taggers learn to catch a hundred runners who run at random; then their learning curve is drawn.
+# A half-cheetah learns to run while a page shows it (its address is printed); then its curve and a film of it.
 demo: setup
 	rm -rf runs/demo
-	.venv/bin/slipstream train tag-continuous --run runs/demo --steps 240000 --worlds 64 --freeze runner \
-		--option num_taggers=5 --option num_runners=100 --option num_neighbors=5
+	.venv/bin/slipstream train half-cheetah --run runs/demo --seconds 90 --watch
 	.venv/bin/slipstream eval runs/demo
 	.venv/bin/slipstream plot runs/demo
+	.venv/bin/slipstream video runs/demo
 
 # The site of the documentation, in site/; `.venv/bin/mkdocs serve` shows it while it is written.
 docs: setup
