@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from slipstream.envs.worlds import Worlds
     from slipstream.runs.metrics import metrics
     from slipstream.spaces import Box, Discrete, MultiDiscrete
-    from slipstream.studio.server import Studio
     from slipstream.training.api import train
     from slipstream.training.config import PolicyConfig, TrainConfig
     from slipstream.training.loading import Policy, load
@@ -30,7 +29,6 @@ _HOMES = {
     "Policy": "slipstream.training.loading",
     "PolicyConfig": "slipstream.training.config",
     "Result": "slipstream.training.loop",
-    "Studio": "slipstream.studio.server",
     "TrainConfig": "slipstream.training.config",
     "Worlds": "slipstream.envs.worlds",
     "load": "slipstream.training.loading",
@@ -48,7 +46,6 @@ __all__ = [
     "Policy",
     "PolicyConfig",
     "Result",
-    "Studio",
     "TrainConfig",
     "Worlds",
     "__version__",
