@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from slipstream.envs.worlds import Worlds
     from slipstream.runs.metrics import metrics
     from slipstream.spaces import Box, Discrete, MultiDiscrete
-    from slipstream.studio.server import Studio
     from slipstream.training.api import train
     from slipstream.training.config import PolicyConfig, TrainConfig
     from slipstream.training.export.api import export
@@ -31,7 +30,6 @@ _HOMES = {
     "Policy": "slipstream.training.loading",
     "PolicyConfig": "slipstream.training.config",
     "Result": "slipstream.training.loop",
-    "Studio": "slipstream.studio.server",
     "TrainConfig": "slipstream.training.config",
     "Worlds": "slipstream.envs.worlds",
     "export": "slipstream.training.export.api",
@@ -50,7 +48,6 @@ __all__ = [
     "Policy",
     "PolicyConfig",
     "Result",
-    "Studio",
     "TrainConfig",
     "Worlds",
     "__version__",
