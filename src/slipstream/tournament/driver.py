@@ -79,7 +79,7 @@ class Driver:
         while True:
             try:
                 wanted = self.board.control()
-                if ending is None and (wanted.stopping or self._is_over(wanted.agents)):
+                if ending is None and (wanted.stopping or self._is_over()):
                     self.board.change(stopping=True)
                     ending = time.monotonic()
                 if not self._note():
@@ -90,7 +90,7 @@ class Driver:
                     busy = [slot for slot in self.slots.values() if slot.job is not None]
                     if not busy or time.monotonic() - ending > LEAVING + self.plan.patience / 4:
                         break
-                self._take_reports(wanted.pods)
+                self._take_reports()
             except Unavailable as error:
                 self.directory.log(f"waiting: {error}")
                 time.sleep(1.0)
@@ -109,7 +109,7 @@ class Driver:
     def _seconds(self) -> float:
         return self._elapsed + time.monotonic() - self._began
 
-    def _is_over(self, agents: int) -> bool:
+    def _is_over(self) -> bool:
         plan = self.plan
         if plan.minutes is not None and self._seconds() >= 60.0 * plan.minutes:
             return True
@@ -182,7 +182,7 @@ class Driver:
 
     # Reports.
 
-    def _take_reports(self, wanted: int) -> None:
+    def _take_reports(self) -> None:
         calls = {slot.call: slot for slot in self.slots.values() if slot.call is not None}
         for call in self.cluster.over(list(calls), TICK):
             slot = calls[call]

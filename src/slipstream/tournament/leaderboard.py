@@ -6,7 +6,6 @@ what was acknowledged is in the database, and nothing else has to survive.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import math
 import time
@@ -23,9 +22,9 @@ from slipstream.tournament.schema import (
     Unavailable,
     control,
     matches,
+    moments,
     pods,
     submissions,
-    waiting_for,
 )
 
 __all__ = ["Control", "Entry", "Fenced", "Leaderboard", "LeaderboardError", "Match", "Submission", "Unavailable"]
@@ -145,7 +144,7 @@ class Leaderboard:
         if not math.isfinite(submission.score):
             raise LeaderboardError(f"The score of agent {submission.id} is {submission.score}: it cannot be ranked.")
         error = None
-        for _ in waiting_for(self.database, max(patience, 1e-3)):
+        for _ in moments(max(patience, 1e-3)):
             try:
                 return self._submit(submission)
             except Unavailable as unavailable:
@@ -329,13 +328,3 @@ class Leaderboard:
 
 def _entries() -> sa.Select:
     return sa.select(*(submissions.c[name] for name in COLUMNS))
-
-
-@contextlib.contextmanager
-def opened(url: str, *, create: bool = False):
-    """A leaderboard, closed in the end."""
-    board = Leaderboard(url, create=create)
-    try:
-        yield board
-    finally:
-        board.close()

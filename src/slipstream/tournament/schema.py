@@ -205,11 +205,11 @@ class Unavailable(LeaderboardError):
     """The database does not answer now, but may later."""
 
 
-def waiting_for(database: Database, seconds: float) -> Iterator[float]:
-    """Moments at which to try again what a database could not do, for so long; each is what is left of it."""
+def moments(seconds: float) -> Iterator[None]:
+    """At which to try again what a database could not do, for so long."""
     end, pause = time.monotonic() + seconds, 0.05
     while (left := end - time.monotonic()) > 0:
-        yield left
+        yield
         time.sleep(min(pause, left))
         pause = min(2 * pause, 2.0)
 
