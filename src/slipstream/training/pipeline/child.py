@@ -21,7 +21,7 @@ TRACEBACK = signal.SIGUSR1
 """Makes a process say where it is, also in the middle of somebody's C++."""
 
 
-NICENESS = 5
+NICENESS = 10
 """Of all processes but the learner: on a core that both want, they get a third of what it gets."""
 
 GIVEN_UP = 64

@@ -53,7 +53,7 @@ PAUSE = 0.0005
 SECONDS_PER_ITERATION = 0.1
 """What the gradient steps between two publications should take."""
 
-OPERATIONS = 4e10
+OPERATIONS = 8e10
 """Floating-point operations in a second that are reckoned with for that."""
 
 OPERATIONS_PER_WEIGHT = 40
@@ -61,6 +61,10 @@ OPERATIONS_PER_WEIGHT = 40
 
 SAVING_COST = 20.0
 """Writing the replay to checkpoints takes at most one in so many seconds, the last one left out."""
+
+LEARNED_FROM = 16
+"""How often a sample is learned from in the mean, at least: samplers that are further ahead take cores that the learner
+would make more of."""
 
 TUNE_AFTER = 3.0
 """Seconds of learning before the number of processes is tried out: what is learned in less needs no tuning."""
@@ -299,7 +303,7 @@ class PipelineTrainer:
 
     def _allow(self) -> None:
         """Let samplers go on, as far as they may."""
-        feed, bound = self.feed, self.driver.samples_per_update
+        feed = self.feed
         if not isinstance(feed, ReplayFeed):
             return
         warm_up = feed.experience.warm_up
@@ -308,10 +312,15 @@ class PipelineTrainer:
             most = self._steps_before + max(warm_up, feed.updates / feed.experience.updates_per_step)
             most += 2 * feed.experience.n_step * self.lanes * self.samplers  # steps that are not transitions yet
             self.crew.allow(most - self.samples)
-        elif bound is None:
-            self.crew.allow(None)
         else:
-            self.crew.allow(warm_up + bound * (self.updates + feed.updates) - self.samples)
+            self.crew.allow(warm_up + self._samples_per_update() * (self.updates + feed.updates) - self.samples)
+
+    def _samples_per_update(self) -> float:
+        """At most so many; never so few that the learner would wait for more, and the samplers for it."""
+        assert isinstance(self.feed, ReplayFeed)
+        experience = self.feed.experience
+        most = self.driver.samples_per_update or experience.batch / LEARNED_FROM
+        return max(most, 1.0 / experience.updates_per_step)
 
     def _look_after_workers(self) -> None:
         now = time.perf_counter()
