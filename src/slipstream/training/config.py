@@ -111,9 +111,9 @@ class PipelineConfig:
     updates_per_iteration: int | None = None
     """Gradient steps from replay between two publications of the weights; None: as many as take about 100 ms."""
     samples_per_update: float | None = None
-    """At most so many samples for each gradient step: samplers that are ahead wait. None: a sixteenth of a batch, so that
-    a sample is learned from 16 times in the mean. (How many gradient steps there are at most for each sample is the
-    algorithm's `updates_per_step`.)"""
+    """At most so many samples for each gradient step: samplers that are ahead wait. None: a sixteenth of a batch, so
+    that a sample is learned from 16 times in the mean. (How many gradient steps there are at most for each sample is
+    the algorithm's `updates_per_step`.)"""
     evaluator_share: float = 0.2
     """How much of its time the process that evaluates works; it rests for the remainder. 0: there is none."""
     film_share: float = 0.05
