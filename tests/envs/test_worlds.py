@@ -17,7 +17,11 @@ MANY = 9
 """Worlds of every kind, the same number in all tests: their kernels are compiled once."""
 
 
-@pytest.mark.parametrize("name", NAMES)
+ALIKE = [n for n in NAMES if n.startswith("humanoid-") and not n.endswith("-terrain")]
+"""Humanoids that have most of their kernel in common with those that are left."""
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] if n in ALIKE else []) for n in NAMES])
 def test_a_thousand_steps_with_resets_record_the_kernel_once(name):
     worlds = make(name, num_worlds=MANY)
     for i in range(1000):

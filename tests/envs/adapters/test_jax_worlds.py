@@ -149,6 +149,7 @@ def test_a_robot_of_brax_learns(tmp_path):
     assert result.returns["agent"] > 50  # at random, 5
 
 
+@pytest.mark.slow
 def test_cartpole_of_gymnax_moves_as_our_own():
     pytest.importorskip("gymnax")  # its version 1.0 allows no newer Gymnasium than 1.3, so it is not always here
     theirs, ours = slipstream.make("gymnax:CartPole-v1", num_worlds=8), slipstream.make("cartpole", num_worlds=8)
