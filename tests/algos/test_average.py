@@ -21,7 +21,10 @@ def halves(rollout):
     return jax.tree.map(lambda a: jnp.stack([a[..., :HALF], a[..., HALF:]]), rollout)
 
 
-@pytest.mark.parametrize(("config", "make"), [(ONE_BATCH, make_ppo), (A2C, make_a2c)], ids=["ppo", "a2c"])
+@pytest.mark.parametrize(
+    ("config", "make"),
+    [pytest.param(ONE_BATCH, make_ppo, id="ppo"), pytest.param(A2C, make_a2c, id="a2c", marks=pytest.mark.slow)],
+)
 def test_two_processes_learn_what_one_with_all_lanes_learns(config, make):
     learner = new_learner(config)
     # Unequal numbers of agents in the game: a mean of means would not do.

@@ -58,7 +58,7 @@ print("well")
 """
 
 
-@pytest.mark.parametrize("algo", ["sac", "td3"])
+@pytest.mark.parametrize("algo", ["sac", pytest.param("td3", marks=pytest.mark.slow)])
 def test_two_devices_learn_what_one_learns_if_they_exchange_after_every_step_and_go_on_if_they_do_not(algo):
     environment = os.environ | {"XLA_FLAGS": "--xla_force_host_platform_device_count=2", "JAX_PLATFORMS": "cpu"}
     program = PROGRAM.format(here=os.path.dirname(__file__), algo=algo)
