@@ -94,7 +94,7 @@ def save_checkpoint(
             "facts": dict(facts),
         }
         _write_synced(temporary / MANIFEST, seal(manifest))
-        _sync_folder(temporary)
+        sync_folder(temporary)
         _put_in_place(temporary, target)
     except Exception as error:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -117,7 +117,7 @@ def _write_synced(path: Path, data: bytes) -> None:
         os.fsync(file.fileno())
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """What has a name in the folder now has it after a power cut, too."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
@@ -139,7 +139,7 @@ def _put_in_place(temporary: Path, target: Path) -> None:
     if target.exists():
         target.rename(target.with_name(target.name + REPLACED))
     temporary.rename(target)
-    _sync_folder(target.parent)
+    sync_folder(target.parent)
 
 
 def _settle_replaced(run: RunDirectory) -> None:

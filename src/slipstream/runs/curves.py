@@ -65,7 +65,11 @@ def draw_curves(paths: Sequence[str], out: Path, metric: str | None = None) -> l
     if not series:
         available = sorted({name for f in families for columns in f.columns for name in columns})
         raise RunError(f"No run has values of {metric or 'any return'}; metrics are {', '.join(available) or 'none'}.")
-    figure = make_figure(series, metric or "mean episode return")
+    return save_figure(make_figure(series, metric or "mean episode return"), out)
+
+
+def save_figure(figure: Figure, out: Path) -> list[Path]:
+    """Write a picture in every format; `out` is its name, without a suffix or with one of them."""
     base = out.with_suffix("") if out.suffix in SUFFIXES else out
     with writing(base.parent, "create"):
         base.parent.mkdir(parents=True, exist_ok=True)

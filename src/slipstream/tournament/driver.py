@@ -89,6 +89,9 @@ class Driver:
                 else:
                     busy = [slot for slot in self.slots.values() if slot.job is not None]
                     if not busy or time.monotonic() - ending > LEAVING + self.plan.patience / 4:
+                        # From here on nobody can submit. Some may have whose reports were lost with their pods.
+                        self.board.declare_all_dead()
+                        self._retire()
                         break
                 self._take_reports()
             except Unavailable as error:
@@ -230,8 +233,7 @@ class Driver:
             return
         if self.plan.league:
             self._rate_again()
-        for pool in self.plan.pools:
-            self._doomed += self.board.retire(pool, self.plan.keep)
+        self._retire()
         times = " ".join(f"{name} {seconds:.2f}" for name, seconds in report.times.items())
         entry = report.entry
         self.directory.log(
@@ -244,6 +246,11 @@ class Driver:
         kept = [entry.id for entry in self.board.kept()]
         ratings = rate(self.board.matches(kept))
         self.board.rescore({a: (r.mean, r.standard_error) for a, r in ratings.items() if a in kept})
+
+    def _retire(self) -> None:
+        """Let all but the best go without weights."""
+        for pool in self.plan.pools:
+            self._doomed += self.board.retire(pool, self.plan.keep)
 
     def _dispose(self, everything: bool = False) -> None:
         """Remove weights that are no longer kept, once nobody is about to read them."""

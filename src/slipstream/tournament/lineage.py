@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slipstream.runs.curves import COLORS, SUFFIXES
-from slipstream.runs.directory import RunError, write_atomically, writing
+from slipstream.runs.curves import COLORS, save_figure
+from slipstream.runs.directory import RunError
 from slipstream.tournament.leaderboard import Entry
 
 if TYPE_CHECKING:
@@ -54,15 +53,7 @@ def draw_lineage(history: Sequence[Entry], title: str, out: Path) -> list[Path]:
         axis.spines[["top", "right"]].set_visible(False)
     axes[-1].set_xlabel(f"{name} since the beginning")
     figure.suptitle(title)
-    base = out.with_suffix("") if out.suffix in SUFFIXES else out
-    with writing(base.parent, "create"):
-        base.parent.mkdir(parents=True, exist_ok=True)
-    files = [base.with_name(base.name + suffix) for suffix in SUFFIXES]
-    for file in files:
-        image = io.BytesIO()
-        figure.savefig(image, format=file.suffix[1:], dpi=150)
-        write_atomically(file, image.getvalue())
-    return files
+    return save_figure(figure, out)
 
 
 def _draw_pool(history: Sequence[Entry], axis: Axes, color: str, start: float, unit: float) -> None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from slipstream.runs.checkpoint import load_checkpoint, save_checkpoint
+from slipstream.runs.checkpoint import load_checkpoint, save_checkpoint, sync_folder
 from slipstream.runs.directory import CHECKPOINTS, CONFIG, LOCK, RunDirectory, RunError
 from slipstream.runs.reading import MANIFEST
 from slipstream.training.fused import Parts
@@ -86,7 +86,7 @@ class Storage:
             if self.local:
                 _sync_folders(made)
                 made.rename(target)
-                _sync_folder(Path(self._root))
+                sync_folder(Path(self._root))
             else:
                 self._upload(made, target)
         return Stored(target if self.local else self._files.unstrip_protocol(target), checksum)
@@ -166,13 +166,4 @@ def _check(folder: Path, shown: str, checksum: str) -> None:
 
 def _sync_folders(folder: Path) -> None:
     for inner in (*(f for f in folder.rglob("*") if f.is_dir()), folder):
-        _sync_folder(inner)
-
-
-def _sync_folder(folder: Path) -> None:
-    """What has a name in the folder now has it after a power cut, too."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        sync_folder(inner)

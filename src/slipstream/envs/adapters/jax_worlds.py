@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +17,8 @@ import numpy as np
 from slipstream.arrays import ArrayTypes
 from slipstream.envs.actions import sample_action
 from slipstream.envs.adapters.bookkeeping import Bookkeeping
-from slipstream.envs.env import Env, Leaf
+from slipstream.envs.adapters.foreign import ForeignWorld
+from slipstream.envs.env import Leaf
 from slipstream.envs.store import GroupLayout, Store
 from slipstream.spaces import Box, Discrete
 
@@ -153,12 +154,14 @@ class JaxWorlds:
         self._state, self._seen = jax.tree.unflatten(self._form, leaves), jnp.asarray(seen, jnp.float32)
 
 
-class JaxWorld(Env):
+class JaxWorld(ForeignWorld):
     """One world as a JAX program: write `begin` and `proceed`, set `groups` (one, of one agent) and `max_steps`.
 
     Both are pure functions of a single world, which JAX maps over many and compiles. They leave time limits and resets
     to the system.
     """
+
+    written_for = "a JAX program"
 
     engine = JaxWorlds
 
@@ -172,18 +175,6 @@ class JaxWorld(Env):
 
         An action is a whole number (`Discrete`), or `[components]`.
         """
-
-    def reset(self, rng: Any) -> NoReturn:
-        self._refuse()
-
-    def step(self, state: Any, action: Any, rng: Any) -> NoReturn:
-        self._refuse()
-
-    def observe(self, state: Any) -> NoReturn:
-        self._refuse()
-
-    def _refuse(self) -> NoReturn:
-        raise ValueError(f"{type(self).__name__} is a JAX program: Dr.Jit cannot run it.")
 
 
 def _as_given(space: Any, action: jax.Array) -> jax.Array:

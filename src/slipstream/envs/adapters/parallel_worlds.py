@@ -11,13 +11,14 @@ import importlib
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import jax
 import numpy as np
 
 from slipstream.arrays import ArrayTypes
 from slipstream.envs.adapters.bookkeeping import Bookkeeping
+from slipstream.envs.adapters.foreign import ForeignWorld
 from slipstream.envs.env import Env, Group, Leaf
 from slipstream.envs.store import GroupLayout, Store, places
 from slipstream.gymnasium_spaces import Act, Observe, action_of, observation_of
@@ -161,9 +162,11 @@ class ParallelWorlds:
         """There is nothing to set."""
 
 
-class ParallelWorld(Env):
+class ParallelWorld(ForeignWorld):
     """A `pettingzoo.ParallelEnv` as a world. Agents whose names differ by a number, and who see and do alike, are a
     group: `adversary_0` and `adversary_1` are the group `adversary`."""
+
+    written_for = "an environment of PettingZoo"
 
     engine = ParallelWorlds
 
@@ -188,18 +191,6 @@ class ParallelWorld(Env):
             Group(group, sees[agents[0]][0], does[agents[0]][0], len(agents)) for group, agents in self.members.items()
         )
         self.notes = ("PettingZoo cannot save environments: a run that is resumed begins new episodes.",)
-
-    def reset(self, rng: Any) -> NoReturn:
-        self._refuse()
-
-    def step(self, state: Any, action: Any, rng: Any) -> NoReturn:
-        self._refuse()
-
-    def observe(self, state: Any) -> NoReturn:
-        self._refuse()
-
-    def _refuse(self) -> NoReturn:
-        raise ValueError(f"{type(self).__name__} is an environment of PettingZoo: Dr.Jit cannot run it.")
 
 
 def _groups(spaces: Mapping[str, Any]) -> dict[str, list[str]]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from slipstream.runs.directory import write_atomically, writing
+from slipstream.runs.curves import save_figure
 from slipstream.training.backtest.ledger import Ledger
 
 if TYPE_CHECKING:
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
 
 LEARNED = "#1b7f9c"
 OTHERS = ("#d1682a", "#6a4c93", "#7d7d7d", "#4f9d69")
-SUFFIXES = (".png", ".svg")
 
 
 def draw_wealth(learned: Sequence[Ledger], others: Sequence[Ledger], title: str, out: Path) -> list[Path]:
@@ -29,16 +27,7 @@ def draw_wealth(learned: Sequence[Ledger], others: Sequence[Ledger], title: str,
         title: says what is shown.
         out: where to, without suffix.
     """
-    base = out.with_suffix("") if out.suffix in SUFFIXES else out
-    with writing(base.parent, "create"):
-        base.parent.mkdir(parents=True, exist_ok=True)
-    figure = make_figure(learned, others, title)
-    files = [base.with_name(base.name + suffix) for suffix in SUFFIXES]
-    for file in files:
-        image = io.BytesIO()
-        figure.savefig(image, format=file.suffix[1:], dpi=150)
-        write_atomically(file, image.getvalue())
-    return files
+    return save_figure(make_figure(learned, others, title), out)
 
 
 def make_figure(learned: Sequence[Ledger], others: Sequence[Ledger], title: str) -> Figure:
