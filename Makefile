@@ -10,7 +10,7 @@ setup: .venv/.ready
 # A half-cheetah learns to run while a page shows it (its address is printed); then its curve and a film of it.
 demo: setup
 	rm -rf runs/demo
-	.venv/bin/slipstream train half-cheetah --run runs/demo --seconds 90 --watch
+	.venv/bin/slipstream train half-cheetah --run runs/demo --seed 1 --seconds 90 --watch
 	.venv/bin/slipstream eval runs/demo
 	.venv/bin/slipstream plot runs/demo
 	.venv/bin/slipstream video runs/demo
