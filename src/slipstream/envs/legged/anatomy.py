@@ -14,8 +14,8 @@ from slipstream.physics.collision import Contact, external_contacts
 
 HOMES = ("home", "stand", "standing")
 """Names of keyframes in which robots stand, the likeliest first."""
-FOOT_TOLERANCE = 0.1
-"""What is this share of the base's height nearer to the ground than it, at home, is on the ground."""
+FOOT_TOLERANCE = 0.05
+"""What is nearer to the ground at home than this share of the base's height stands on it."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,9 @@ def _feet(model: Model, base: int, home: Sequence[float], names: Sequence[str], 
         chosen = [_named(model, contacts, name) for name in names]
     else:
         lowest = [c for c in contacts if float(c.distance) < FOOT_TOLERANCE * home[2]]
-        chosen = [[c for c in lowest if c.link == link] for link in sorted({c.link for c in lowest})]
+        links = {c.link for c in lowest}
+        above = {link for foot in links for link in _ancestors(model, foot)}  # an ankle is not a foot of its own
+        chosen = [[c for c in lowest if c.link == link] for link in sorted(links - above)]
     if len(chosen) < 2:
         found = ", ".join(model.links[c[0].link].name for c in chosen) or "none"
         raise ModelError(
@@ -119,6 +121,11 @@ def _feet(model: Model, base: int, home: Sequence[float], names: Sequence[str], 
             "(home), or name the geoms or bodies that are feet (feet)."
         )
     return [_foot(model, where, contacts) for contacts in chosen]
+
+
+def _ancestors(model: Model, link: int) -> list[int]:
+    parent = model.links[link].parent
+    return [parent, *_ancestors(model, parent)] if parent else []
 
 
 def _named(model: Model, contacts: Sequence[Contact], name: str) -> list[Contact]:

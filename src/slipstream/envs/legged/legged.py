@@ -107,8 +107,8 @@ class Legged(Robot):
         fall_tilt: float = 60.0,
         fall_height: float = 0.5,
         velocity_reward_weight: float = 1.5,
-        turn_reward_weight: float = 0.75,
-        gait_reward_weight: float = 0.5,
+        turn_reward_weight: float = 1.0,
+        gait_reward_weight: float = 1.0,
         alive_reward_weight: float = 0.25,
         bounce_cost_weight: float = 0.5,
         wobble_cost_weight: float = 0.05,
@@ -127,7 +127,7 @@ class Legged(Robot):
         home: the keyframe it stands in; None: one named home or stand, else the first, else the default pose.
         feet: names of geoms or bodies, with commas between them; None: what is on the ground at home.
         action_scale: how far from home an action of 1 moves a joint, in radians.
-        stiffness: of the servos, in Nm/rad; None: the file's own, and of motors their whole torque for a radian.
+        stiffness: of the servos, in Nm/rad; None: the file's own, and of motors their whole torque for 0.4 rad.
         damping: of the servos, in Nms/rad; None: the file's own, and of motors a fortieth of their stiffness.
         max_ahead: the fastest command, in m/s; backwards half of it.
         max_sideways: the fastest command to the side, in m/s.
@@ -263,6 +263,11 @@ class Legged(Robot):
         share = ended.paid[names.index("velocity")] * (1.0 / (self.weights["velocity"] * EPISODE_STEPS))
         change = dr.select(share > SUCCESS, 1, 0) - dr.select(share < FAILURE, 1, 0)
         return replace(fresh, level=dr.clip(ended.level + change, 0, self.levels - 1))
+
+    @property
+    def fastest_command(self) -> tuple[float, float, float]:
+        """Ahead, to the side, and to turn."""
+        return self.max_ahead, self.max_sideways, self.max_turn
 
     def draw_command(self, rng: Rng) -> tuple:
         stands = rng.chance(self.standing_share)

@@ -17,7 +17,7 @@ from slipstream.physics.loading import read_mujoco
 
 engine: Any = mujoco  # its own description leaves some functions out
 
-REACH = 1.0
+REACH = 0.4
 """By default a servo gives all its torque when it is so many radians off."""
 DAMPING = 1.0 / 40.0
 """Of a servo by default, in seconds: its stiffness times this."""
@@ -27,8 +27,7 @@ def with_ground(path: Path) -> Any:
     """MuJoCo's description of a robot, on a floor of its own if the file has none."""
     read_mujoco(str(path))  # which says what is wrong with a file, if anything is
     spec = engine.MjSpec.from_file(str(path))
-    grounds = (engine.mjtGeom.mjGEOM_PLANE, engine.mjtGeom.mjGEOM_HFIELD)
-    if not any(geom.type in grounds for geom in spec.worldbody.geoms):
+    if floor_of(spec) is None:
         spec.worldbody.add_geom(
             name="floor", type=engine.mjtGeom.mjGEOM_PLANE, size=[0.0, 0.0, 0.1], rgba=[0.8, 0.82, 0.84, 1.0]
         )
@@ -37,9 +36,9 @@ def with_ground(path: Path) -> Any:
 
 
 def floor_of(spec: Any) -> Any:
-    """The geom that is the ground."""
+    """The geom that is the ground, if there is one."""
     grounds = (engine.mjtGeom.mjGEOM_PLANE, engine.mjtGeom.mjGEOM_HFIELD)
-    return next(geom for geom in spec.worldbody.geoms if geom.type in grounds)
+    return next((geom for geom in spec.worldbody.geoms if geom.type in grounds), None)
 
 
 def add_servos(m: Any, stiffness: float | None, damping: float | None) -> list[str]:
@@ -47,7 +46,7 @@ def add_servos(m: Any, stiffness: float | None, damping: float | None) -> list[s
 
     Args:
         m: MuJoCo's model, which is changed.
-        stiffness: of all servos, in Nm/rad; None: that of the file's own, and of motors their torque for a radian.
+        stiffness: of all servos, in Nm/rad; None: that of the file's own, and of motors their whole torque for `REACH`.
         damping: in Nms/rad; None: that of the file's own, and of motors a fortieth of a second of stiffness.
 
     Returns:
