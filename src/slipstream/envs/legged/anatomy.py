@@ -24,6 +24,7 @@ class Foot:
 
     name: str  # of its body
     link: int
+    geoms: tuple[int, ...]  # those that are on the ground at home
     point: tuple[float, ...]  # the middle of its sole, in the frame of the link
     place: tuple[float, ...]  # of that point at home, in the world, the base being at (0, 0)
 
@@ -145,7 +146,9 @@ def _foot(model: Model, where: Any, contacts: Sequence[Contact]) -> Foot:
     middle = tuple(sum(float(c.point[k]) for c in contacts) / len(contacts) for k in range(3))
     place = sp.plus(middle, where.origin[link])
     point = sp.rotate_back(where.rotation[link], sp.minus(middle, where.position[link]))
-    return Foot(model.links[link].name, link, tuple(map(float, point)), tuple(map(float, place)))
+    touching = {geom for c in contacts for geom in (c.pair.geom1, c.pair.geom2) if model.geoms[geom].link == link}
+    name = model.links[link].name
+    return Foot(name, link, tuple(sorted(touching)), tuple(map(float, point)), tuple(map(float, place)))
 
 
 def _angle(foot: Foot) -> float:

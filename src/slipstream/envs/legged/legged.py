@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -13,7 +13,8 @@ import drjit as dr
 
 from slipstream import physics
 from slipstream.envs.env import Float, Int
-from slipstream.envs.legged.anatomy import Anatomy, find_anatomy, with_yaw
+from slipstream.envs.legged.anatomy import find_anatomy, with_yaw
+from slipstream.envs.legged.command import Commands, Gait, walks
 from slipstream.envs.legged.rewards import Moment, earned, velocity_error
 from slipstream.envs.legged.senses import Motion, sense
 from slipstream.envs.locomotion.robot import Robot, State
@@ -24,12 +25,8 @@ from slipstream.spaces import Box
 MODELS = Path(__file__).parent / "models"
 """Robots of our own, by the names of their files."""
 EPISODE_STEPS = 1000
-STILL = 0.1
-"""Slower than this, in m/s and rad/s together, a command means to stand."""
 INNER = 0.9
 """A joint is near its limits outside this share of its range."""
-GAIT_TIME, CLEARANCE = 3.0, 0.22
-"""The period of a gait in sqrt(height / g), and how high feet are lifted, in heights of the base."""
 AHEAD, ASIDE = (-1.0, -0.5, 0.0, 0.5, 1.0, 1.5, 2.0), (-0.5, 0.0, 0.5)
 """Where a robot on uneven ground sees its height, in heights of the base."""
 NOISE = {"velocity": 0.1, "spin": 0.2, "down": 0.05, "joints": 0.02, "speeds": 1.0}
@@ -106,6 +103,7 @@ class Legged(Robot):
         history: int = 0,
         fall_tilt: float = 60.0,
         fall_height: float = 0.5,
+        contacts: Literal["feet", "all"] = "feet",
         velocity_reward_weight: float = 1.5,
         turn_reward_weight: float = 1.0,
         gait_reward_weight: float = 1.0,
@@ -145,12 +143,13 @@ class Legged(Robot):
         history: how many earlier observations are seen too.
         fall_tilt: the base has fallen beyond this angle, in degrees.
         fall_height: it has also fallen below this share of its height at home.
+        contacts: what of the robot meets the ground: its feet alone, which is faster, or all that the file says.
         self_contacts: how many contacts a robot can have with itself at once. 0: its parts pass through each other.
         """
-        self.max_ahead, self.max_sideways, self.max_turn = max_ahead, max_sideways, max_turn
-        self.command_time, self.standing_share, self.tracking_width = command_time, standing_share, tracking_width
+        self.tracking_width = tracking_width
         self.home, self.foot_names = home, tuple(filter(None, (feet or "").replace(" ", "").split(",")))
         self.action_scale, self.stiffness, self.damping = action_scale, stiffness, damping
+        self.contacts = contacts
         self.see_velocity, self.observation_noise, self.history = see_velocity, observation_noise, history
         self.start_level, self.curriculum, self.levels = start_level, curriculum, levels
         self.fall_cosine, self.fall_height = math.cos(math.radians(fall_tilt)), fall_height
@@ -168,7 +167,9 @@ class Legged(Robot):
             "pose": pose_cost_weight,
             "slip": slip_cost_weight,
         }
-        self._check(control_time, history)
+        positive = {"control_time": control_time, "command_time": command_time}
+        positive |= {"action_scale": action_scale, "tracking_width": tracking_width}
+        self._check(positive)
         if ground != "flat":
             self.uneven = Uneven(Ground(levels, half_size=12.0, spacing=0.1, shape=ground))
             self.state_type = UnevenState
@@ -176,27 +177,20 @@ class Legged(Robot):
         super().__init__(str(own if own.is_file() else model), 1, self_contacts=self_contacts, **robot)
         self.frame_skip = max(1, round(control_time / self.model.options.timestep))
         self.time_step = self.playback_step = self.model.options.timestep * self.frame_skip
-        self.command_steps = max(1, round(command_time / self.time_step))
-        height = self.anatomy.height
-        self.gait_period = gait_period or GAIT_TIME * math.sqrt(height / 9.81)
-        self.clearance = CLEARANCE * height
+        steps = max(1, round(command_time / self.time_step))
+        self.commands = Commands(max_ahead, max_sideways, max_turn, steps, standing_share)
+        self.gait = Gait.of(len(self.anatomy.feet), self.anatomy.height, gait_period)
         (group,) = self.groups
         self.groups = (replace(group, action=Box(self.model.nu, -1.0, 1.0)),)
         self.notes = (f"{Path(model).name}: {self.anatomy.describe(self.model)}.",)
 
-    def _check(self, control_time: float, history: int) -> None:
-        positive = {
-            "control_time": control_time,
-            "action_scale": self.action_scale,
-            "command_time": self.command_time,
-            "tracking_width": self.tracking_width,
-        }
+    def _check(self, positive: Mapping[str, float]) -> None:
         for name, value in positive.items():
             if not value > 0:
                 raise ValueError(f"{name} must be positive, got {value}.")
         if not 0 <= self.start_level < self.levels:
             raise ValueError(f"start_level must be within 0 .. {self.levels - 1}, got {self.start_level}.")
-        if history < 0 or self.observation_noise < 0:
+        if self.history < 0 or self.observation_noise < 0:
             raise ValueError("history and observation_noise must be 0 or more.")
 
     # The robot.
@@ -209,9 +203,16 @@ class Legged(Robot):
         m, _ = prepare(path, self.stiffness, self.damping, lay)
         return m if uneven is None else uneven.level_out(m)
 
-    @cached_property
-    def anatomy(self) -> Anatomy:
-        return find_anatomy(self.model, self.home, self.foot_names, self.start_terrain(()))
+    def _load_model(self, *how: Any) -> physics.Model:
+        model = super()._load_model(*how)
+        ground = None if self.uneven is None else self.uneven.start(model, ())
+        self.anatomy = find_anatomy(model, self.home, self.foot_names, ground)
+        if self.contacts == "all":
+            return model
+        feet = {geom for foot in self.anatomy.feet for geom in foot.geoms}
+        # MuJoCo's own model, in which policies are judged by `eval --in mujoco`, keeps all of them.
+        pairs = (pair for pair in model.pairs if not pair.is_external or feet & {pair.geom1, pair.geom2})
+        return replace(model, pairs=tuple(pairs))
 
     def drive(self, state: Any, action: tuple) -> tuple:
         """The angles that servos are told."""
@@ -239,7 +240,7 @@ class Legged(Robot):
     def start_state(self, qpos: Sequence[Any], qvel: Sequence[Any], rng: Rng | None = None) -> Any:
         state = replace(
             super().start_state(qpos, qvel, rng),
-            command=(0.0, 0.0, 0.0) if rng is None else self.draw_command(rng),
+            command=(0.0, 0.0, 0.0) if rng is None else self.commands.draw(rng),
             last=(0.0,) * self.model.nu,
             phase=0.0 if rng is None else rng.uniform(0.0, 1.0),
             paid=(0.0,) * sum(weight != 0 for weight in self.weights.values()),
@@ -267,16 +268,7 @@ class Legged(Robot):
     @property
     def fastest_command(self) -> tuple[float, float, float]:
         """Ahead, to the side, and to turn."""
-        return self.max_ahead, self.max_sideways, self.max_turn
-
-    def draw_command(self, rng: Rng) -> tuple:
-        stands = rng.chance(self.standing_share)
-        drawn = (
-            rng.uniform(-0.5 * self.max_ahead, self.max_ahead),
-            rng.uniform(-self.max_sideways, self.max_sideways),
-            rng.uniform(-self.max_turn, self.max_turn),
-        )
-        return tuple(dr.select(stands, 0.0, speed) for speed in drawn)
+        return self.commands.ahead, self.commands.sideways, self.commands.turn
 
     # A step.
 
@@ -287,13 +279,11 @@ class Legged(Robot):
         terms = earned(moment, self.weights)
         fallen = self.has_fallen(after, motion)
         errors = (dr.sqrt(velocity_error(moment)), dr.abs(motion.turn - state.command[2]))
-        renew = after.step - after.step // self.command_steps * self.command_steps == 0
-        phase = state.phase + self.time_step / self.gait_period
         after = replace(
             after,
-            command=tuple(dr.select(renew, new, old) for new, old in zip(self.draw_command(rng), state.command)),
+            command=self.commands.after(state.command, after.step, rng),
             last=action,
-            phase=phase - dr.floor(phase),
+            phase=self.gait.after(state.phase, self.time_step),
             paid=tuple(before + term for before, term in zip(state.paid, terms.values())),
             missed=tuple(before + error for before, error in zip(state.missed, errors)),
         )
@@ -308,34 +298,21 @@ class Legged(Robot):
         limits = [_limit(a.force_range, self.model.joints[a.joint].force_range) for a in self.model.actuators]
         told = self.drive(before, action)
         torques = physics.actuator_forces(self.model, after.qpos, after.qvel, told, after.act)
-        walks = self.walks(before)
+        walking = walks(before.command)
         rest = (foot.place[2] for foot in self.anatomy.feet)
         return Moment(
             motion=motion,
             command=before.command,
-            walks=walks,
+            walks=walking,
             width=self.tracking_width,
             bend=tuple(after.qpos[j.qpos] - self.anatomy.home[j.qpos] for j in self.legs),
             beyond=tuple(_beyond(after.qpos[j.qpos], j.range) for j in self.legs if j.limited),
             effort=tuple(torque * (1.0 / limit) for torque, limit in zip(torques, limits)),
             change=tuple(new - old for new, old in zip(action, before.last)),
             lift=tuple(self.over_ground(after, foot) - height for foot, height in zip(motion.feet, rest)),
-            swing=tuple(dr.select(walks, height, 0.0) for height in self.swing(before.phase)),
-            clearance=self.clearance,
+            swing=self.gait.heights(before.phase, walking),
+            clearance=self.gait.clearance,
         )
-
-    def swing(self, phase: Any) -> list[Any]:
-        """How high each foot should be: neighbours around the base are lifted by turns."""
-        heights = []
-        for number in range(len(self.anatomy.feet)):
-            own = phase + 0.5 * (number % 2)
-            own = own - dr.floor(own)
-            heights.append(dr.maximum(self.clearance * dr.sin(2.0 * math.pi * own), 0.0))
-        return heights
-
-    def walks(self, state: Any) -> Any:
-        ahead, left, turn = state.command
-        return dr.abs(ahead) + dr.abs(left) + dr.abs(turn) > STILL
 
     def has_fallen(self, state: Any, motion: Motion) -> Any:
         low = self.over_ground(state, state.qpos[:3]) < self.fall_height * self.anatomy.height
@@ -350,13 +327,13 @@ class Legged(Robot):
         """What is seen now, each with how noisy it is."""
         motion = self.sense(state)
         sin, cos = dr.sincos(2.0 * math.pi * state.phase)
-        walks = self.walks(state)
+        walking = walks(state.command)
         kinds = {
             "velocity": (motion.ahead, motion.left, motion.up) if self.see_velocity else (),
             "spin": motion.spin,
             "down": motion.down,
             "command": state.command,
-            "clock": (dr.select(walks, sin, 0.0), dr.select(walks, cos, 0.0)),
+            "clock": (dr.select(walking, sin, 0.0), dr.select(walking, cos, 0.0)),
             "joints": tuple(state.qpos[j.qpos] - self.anatomy.home[j.qpos] for j in self.legs),
             "speeds": tuple(0.1 * state.qvel[j.dof] for j in self.legs),
             "last": state.last,
