@@ -20,7 +20,7 @@ EVERYTHING = {
 
 
 def test_off_leaves_no_trace():
-    assert make("hopper", 4).state_fields == ["qpos", "qvel", "qacc", "start", "step"]
+    assert make("hopper", 4).state_fields == ["qpos", "qvel", "qacc", "start", "paid", "step"]
 
 
 @pytest.mark.parametrize("name", ["ant", "hopper", "reacher", "inverted-double-pendulum"])

@@ -55,6 +55,16 @@ def test_forward_speed_is_reported():
     assert worlds.episode_statistics.report["forward_speed"] == pytest.approx(100.0 / 50.0, rel=0.01)
 
 
+@pytest.mark.parametrize("name", ["hopper", "humanoid-flagrun-harder", "reacher", "humanoid-standup"])
+def test_what_an_episode_earned_is_reported_term_by_term(name):
+    worlds = make(name, 4)
+    worlds.set_state(step=np.full(4, worlds.env.max_steps - 1))
+    reward = np.asarray(worlds.step(worlds.sample_actions()).reward)
+    terms = {n: v for n, v in worlds.episode_statistics.report.items() if n.startswith("reward_")}
+    assert list(terms) == [f"reward_{term}" for term in worlds.env.terms] and len(terms) >= 2
+    assert sum(terms.values()) == pytest.approx(reward.mean(), rel=1e-4, abs=1e-4)
+
+
 def test_the_integrator_can_be_chosen():
     assert make_env("hopper", integrator="euler").model.options.integrator == "euler"
     with pytest.raises(ValueError, match="rk4"):

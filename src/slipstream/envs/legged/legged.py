@@ -46,8 +46,6 @@ class LeggedState(State):
     """The previous action, nu."""
     phase: Float = 0.0
     """Of the gait, 0 .. 1."""
-    paid: tuple[Float, ...] = ()
-    """What each term of the reward has earned in the episode."""
     missed: tuple[Float, ...] = ()
     """Sums over the episode of the errors of velocity and of turn."""
     noise: tuple[Float, ...] = ()
@@ -167,6 +165,7 @@ class Legged(Robot):
             "pose": pose_cost_weight,
             "slip": slip_cost_weight,
         }
+        self.terms = tuple(name for name, weight in self.weights.items() if weight)
         positive = {"control_time": control_time, "command_time": command_time}
         positive |= {"action_scale": action_scale, "tracking_width": tracking_width}
         self._check(positive)
@@ -243,7 +242,6 @@ class Legged(Robot):
             command=(0.0, 0.0, 0.0) if rng is None else self.commands.draw(rng),
             last=(0.0,) * self.model.nu,
             phase=0.0 if rng is None else rng.uniform(0.0, 1.0),
-            paid=(0.0,) * sum(weight != 0 for weight in self.weights.values()),
             missed=(0.0, 0.0),
         )
         if self.uneven is not None:
@@ -260,8 +258,7 @@ class Legged(Robot):
         """Harder ground for a robot that walked as commanded, easier ground for one that did not."""
         if self.uneven is None or not self.curriculum:
             return fresh
-        names = [name for name, weight in self.weights.items() if weight]
-        share = ended.paid[names.index("velocity")] * (1.0 / (self.weights["velocity"] * EPISODE_STEPS))
+        share = ended.paid[self.terms.index("velocity")] * (1.0 / (self.weights["velocity"] * EPISODE_STEPS))
         change = dr.select(share > SUCCESS, 1, 0) - dr.select(share < FAILURE, 1, 0)
         return replace(fresh, level=dr.clip(ended.level + change, 0, self.levels - 1))
 
@@ -276,7 +273,7 @@ class Legged(Robot):
         after = self.simulate(state, action, rng)
         motion = self.sense(after)
         moment = self.moment(state, after, action, motion)
-        terms = earned(moment, self.weights)
+        after, reward = self.pay(state, after, earned(moment, self.weights))
         fallen = self.has_fallen(after, motion)
         errors = (dr.sqrt(velocity_error(moment)), dr.abs(motion.turn - state.command[2]))
         after = replace(
@@ -284,14 +281,13 @@ class Legged(Robot):
             command=self.commands.after(state.command, after.step, rng),
             last=action,
             phase=self.gait.after(state.phase, self.time_step),
-            paid=tuple(before + term for before, term in zip(state.paid, terms.values())),
             missed=tuple(before + error for before, error in zip(state.missed, errors)),
         )
         if self.observation_noise:
             after = replace(after, noise=self.draw_noise(rng, len(state.noise)))
         if self.history:
             after = replace(after, seen=(*self.noisy(state), *state.seen)[: len(state.seen)])
-        return after, sum(terms.values()), fallen
+        return after, reward, fallen
 
     def moment(self, before: Any, after: Any, action: tuple, motion: Motion) -> Moment:
         """What the reward of a step is made of."""
@@ -362,9 +358,8 @@ class Legged(Robot):
     def report(self, state):
         steps = 1.0 / dr.maximum(1.0 * state.step, 1.0)
         errors = {"velocity_error": state.missed[0] * steps, "turn_error": state.missed[1] * steps}
-        names = (name for name, weight in self.weights.items() if weight)
         level = {} if self.uneven is None else {"level": 1.0 * state.level}
-        return errors | {f"reward_{name}": paid for name, paid in zip(names, state.paid)} | level
+        return {**errors, **super().report(state), **level}
 
     # Measuring.
 

@@ -13,6 +13,7 @@ from slipstream.envs.locomotion.robot import Robot, negated, squares
 class ForwardRobot(Robot):
     """A robot that is paid for its speed along x, and pays for what it tells its motors."""
 
+    terms = ("forward", "control")
     ground_coordinates: ClassVar[int] = 1
     """How many of the first coordinates say where on the ground the robot is."""
     normal_velocities: ClassVar[bool] = False
@@ -49,7 +50,8 @@ class ForwardRobot(Robot):
 
     def step(self, state, action, rng):
         after = self.simulate(state, action, rng)
-        return after, self.forward_reward(state, after) - self.control_cost(action), False
+        terms = {"forward": self.forward_reward(state, after), "control": -self.control_cost(action)}
+        return *self.pay(state, after, terms), False
 
     def observe(self, state):
         seen, limit = state.qvel, self.largest_seen_speed
@@ -58,7 +60,7 @@ class ForwardRobot(Robot):
         return (*state.qpos[self.hidden_positions :], *seen)
 
     def report(self, state):
-        return {"forward_speed": self.episode_speed(state)}
+        return {"forward_speed": self.episode_speed(state), **super().report(state)}
 
     def forward_reward(self, before, after):
         return self.forward_reward_weight * self.speed(before, after)
@@ -70,6 +72,7 @@ class ForwardRobot(Robot):
 class UprightRobot(ForwardRobot):
     """A robot that is also paid for staying healthy: for not falling."""
 
+    terms = ("forward", "healthy", "control", "contact")
     contact_cost_weight: float = 0.0
     """With a weight, `contact_cost` is asked."""
 
@@ -93,9 +96,13 @@ class UprightRobot(ForwardRobot):
         measure = self.contact_cost if self.contact_cost_weight else None
         after, contact_cost = self.simulate_and_measure(state, action, rng, measure)
         healthy = self.is_healthy(after)
-        reward = self.forward_reward(state, after) + self.alive_reward(healthy)
-        reward = reward - self.control_cost(action) - contact_cost
-        return after, reward, self.terminate_when_unhealthy & negated(healthy)
+        terms = {
+            "forward": self.forward_reward(state, after),
+            "healthy": self.alive_reward(healthy),
+            "control": -self.control_cost(action),
+            "contact": -contact_cost,
+        }
+        return *self.pay(state, after, terms), self.terminate_when_unhealthy & negated(healthy)
 
     @abstractmethod
     def is_healthy(self, state): ...

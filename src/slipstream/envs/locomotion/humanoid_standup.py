@@ -19,6 +19,7 @@ class HumanoidStandup(Robot):
     """
 
     name = "humanoid"
+    terms = ("height", "control", "impact", "alive")
     gymnasium_id = "HumanoidStandup-v5"
     gymnasium_kwargs = {
         "include_cinert_in_observation": False,
@@ -57,13 +58,19 @@ class HumanoidStandup(Robot):
     def step(self, state, action, rng):
         measure = self.impact_cost if self.impact_cost_weight else None
         after, impact_cost = self.simulate_and_measure(state, action, rng, measure)
-        return after, self.height_reward(after) - self.control_cost(action) - impact_cost + 1.0, False
+        terms = {
+            "height": self.height_reward(after),
+            "control": -self.control_cost(action),
+            "impact": -impact_cost,
+            "alive": 1.0,
+        }
+        return *self.pay(state, after, terms), False
 
     def observe(self, state):
         return (*state.qpos[self.hidden_positions :], *state.qvel)
 
     def report(self, state):
-        return {"final_height": state.qpos[2]}
+        return {"final_height": state.qpos[2], **super().report(state)}
 
     def height_reward(self, state):
         """The height of the torso over a physics step: the speed with which it would have got there in one."""

@@ -30,6 +30,7 @@ class InvertedDoublePendulum(robot.Robot):
     """
 
     name = "cart"
+    terms = ("alive", "distance", "velocity")
     gymnasium_id = "InvertedDoublePendulum-v5"
 
     def __init__(
@@ -60,8 +61,12 @@ class InvertedDoublePendulum(robot.Robot):
         after = replace(after, rail_force=self.rail_force(after, self.drive(state, action)))
         x, _, height = self.tip(after)
         fallen = height <= LOWEST_TIP
-        reward = self.alive_reward(fallen) - self.distance_cost(x, height) - self.velocity_cost(after)
-        return after, reward, fallen
+        terms = {
+            "alive": self.alive_reward(fallen),
+            "distance": -self.distance_cost(x, height),
+            "velocity": -self.velocity_cost(after),
+        }
+        return *self.pay(state, after, terms), fallen
 
     def observe(self, state):
         poles = [dr.sincos(angle) for angle in state.qpos[1:]]

@@ -22,6 +22,7 @@ class Reacher(Robot):
 
     max_steps = 50
     name = "arm"
+    terms = ("distance", "control")
     camera = (0.8, -75.0)
     gymnasium_id = "Reacher-v5"
 
@@ -53,7 +54,8 @@ class Reacher(Robot):
 
     def step(self, state, action, rng):
         after = self.simulate(state, action, rng)
-        return after, -self.distance_cost(after) - self.control_cost(action), False
+        terms = {"distance": -self.distance_cost(after), "control": -self.control_cost(action)}
+        return *self.pay(state, after, terms), False
 
     def observe(self, state):
         sin0, cos0 = dr.sincos(state.qpos[0])
@@ -62,7 +64,7 @@ class Reacher(Robot):
         return (cos0, cos1, sin0, sin1, *state.qpos[2:], *state.qvel[:2], x, y)
 
     def report(self, state):
-        return {"final_distance": dr.sqrt(squares(self.to_target(state)))}
+        return {"final_distance": dr.sqrt(squares(self.to_target(state))), **super().report(state)}
 
     def to_target(self, state):
         """From the target to the tip."""

@@ -44,6 +44,8 @@ class State:
     """How many self-contacts were left out since the episode began (one number, where there can be too many)."""
     act: tuple[Float, ...] = ()
     """Activations of actuators that have them."""
+    paid: tuple[Float, ...] = ()
+    """What each term of the reward has earned in the episode."""
 
 
 class Robot(Env):
@@ -62,6 +64,8 @@ class Robot(Env):
     the robot is seen well, by its size."""
     state_type: type[State] = State
     """With more fields (that have defaults) for a task that needs them."""
+    terms: tuple[str, ...] = ()
+    """What the reward is made of, by name (see `pay`); what each has earned is in the report of an episode."""
     uneven: Uneven | None = None
     """The ground, where it is not what the file says; states then have a `level` and a `variant`."""
     physics_step: Callable[..., physics.State] = staticmethod(physics.step)
@@ -139,7 +143,7 @@ class Robot(Env):
         past = (0.0,) * (self.random.latency * self.model.nu)
         dropped = (0.0,) if self.model.can_drop_contacts else ()
         state = self.state_type(tuple(qpos), tuple(qvel), (0.0,) * self.model.nv, 0.0, 0, drawn, past, dropped)
-        state = replace(state, act=(0.0,) * self.model.na)
+        state = replace(state, act=(0.0,) * self.model.na, paid=(0.0,) * len(self.terms))
         return replace(state, start=self.place(state))
 
     def noisy_positions(self, rng: Rng, scale: float) -> list[Any]:
@@ -221,7 +225,21 @@ class Robot(Env):
         """Mean velocity along x during a step, in m/s."""
         return (self.place(after) - self.place(before)) / self.time_step
 
+    def pay(self, before: Any, after: Any, terms: Mapping[str, Any]) -> tuple[Any, Any]:
+        """The state after a step, in which its reward is booked, and the reward: the sum of its terms.
+
+        Args:
+            terms: what the step earned (costs are negative), by the names in `self.terms` and in their order.
+        """
+        if tuple(terms) != self.terms:
+            raise ValueError(f"The terms of the reward are {', '.join(self.terms)}; got {', '.join(terms)}.")
+        paid = tuple(so_far + term for so_far, term in zip(before.paid, terms.values()))
+        return replace(after, paid=paid), sum(terms.values())
+
     # For `report`, and for films.
+
+    def report(self, state: Any) -> Mapping[str, Any]:
+        return {f"reward_{name}": paid for name, paid in zip(self.terms, state.paid)}
 
     def left_out(self, state: State) -> Mapping[str, Any]:
         """Self-contacts beyond `self_contacts`, summed over the physics steps of the episode."""

@@ -13,17 +13,18 @@ from typing import Any, ClassVar
 import drjit as dr
 
 from slipstream import physics
-from slipstream.envs.env import Float
+from slipstream.envs.env import Bool, Float, Int
+from slipstream.envs.locomotion.course import Straight
+from slipstream.envs.locomotion.curriculum import Curriculum
+from slipstream.envs.locomotion.posture import OnItsFeet
 from slipstream.envs.locomotion.robot import Robot, State, negated, squares
 from slipstream.physics.spatial import rotate
 from slipstream.random import Rng
 from slipstream.spaces import Box
 
+TERMS = ("progress", "alive", "heading", "upright", "energy", "effort", "limits", "collision")
 CONTROL_RATE = 60
 """Control steps per second."""
-FAR_AWAY = 1000.0
-START_NOISE = 0.1
-"""How far joints are off when an episode begins, in radians."""
 SPEED_SCALE, JOINT_SPEED_SCALE = 0.25, 0.1
 CLIP = 5.0
 AT_LIMIT = 0.99
@@ -34,21 +35,43 @@ STRAIGHT_ENOUGH, UPRIGHT_ENOUGH = 0.8, 0.93
 
 @dataclass
 class RunnerState(State):
-    """A robot that runs to a target, in every world."""
+    """A robot that runs to a target, in every world. What its parts do not keep is empty."""
 
     target: tuple[Float, ...] = ()
     """Where it runs to: x, y."""
     last: tuple[Float, ...] = ()
     """The previous action, nu."""
+    waited: Int = ()
+    """Steps since the flag was put where it is (with flags)."""
+    reached: Int = ()
+    """Flags reached in the episode (with flags)."""
+    ground: Int = ()
+    """Steps on the ground, less those since it stands again (for a robot that gets up)."""
+    stood: Int = ()
+    """Steps on its feet in the episode (for a robot that gets up)."""
+    began_down: Bool = ()
+    level: Int = ()
+    """How hard the ground is; kept from episode to episode (on uneven ground)."""
+    variant: Int = ()
+    """Which ground of that level (on uneven ground)."""
+    covered: Float = ()
+    """How much nearer to its targets the robot came in the episode, in metres (on uneven ground)."""
 
 
 class Runner(Robot):
-    """A robot with a free root that runs to a target: subclass it and say which parts are its feet."""
+    """A robot with a free root that runs to a target.
+
+    Put together from parts: where it runs to (`course`), how it begins and what a fall means (`posture`), and the
+    ground (`uneven`, with its `curriculum`). A subclass says which robot it is, and chooses them.
+    """
 
     state_type = RunnerState
+    course: Straight = Straight()
+    posture: OnItsFeet = OnItsFeet()
+    curriculum: Curriculum | None = None
     feet: ClassVar[tuple[str, ...]] = ()
     """Geoms whose contacts with the ground are observed, and that must not touch each other."""
-    touching: ClassVar[tuple[str, ...]] = ()
+    touching: tuple[str, ...] = ()
     """Further geoms whose contacts with the ground are observed."""
 
     def __init__(
@@ -88,6 +111,7 @@ class Runner(Robot):
         self.energy_cost_weight, self.effort_cost_weight = energy_cost_weight, effort_cost_weight
         self.limit_cost_weight, self.collision_cost_weight = limit_cost_weight, collision_cost_weight
         self.heading_reward_weight, self.upright_reward_weight = heading_reward_weight, upright_reward_weight
+        self.terms = (*TERMS, *self.posture.terms)
         timestep = timestep or 1.0 / (CONTROL_RATE * max(frame_skip, 1))
         super().__init__(xml_file, frame_skip, integrator=integrator, timestep=timestep, **robot)
         by_tendon = [a.name for a in self.model.actuators if a.joint < 0]
@@ -103,22 +127,17 @@ class Runner(Robot):
     # How an episode begins.
 
     def reset(self, rng):
-        return self.start_state(self.standing(rng), [0.0] * self.model.nv, rng)
+        return self.start_state(*self.posture.start(self, rng), rng)
 
     def start_state(self, qpos: Sequence[Any], qvel: Sequence[Any], rng: Rng | None = None) -> Any:
-        state = super().start_state(qpos, qvel, rng)
-        return replace(state, target=self.first_target(rng), last=(0.0,) * self.model.nu)
+        state = replace(super().start_state(qpos, qvel, rng), last=(0.0,) * self.model.nu)
+        state = self.course.begin(state, rng)
+        if self.curriculum is not None:
+            state = self.curriculum.begin(state, rng)
+        return self.posture.begin(self, state)
 
-    def first_target(self, rng: Rng | None) -> tuple:
-        return FAR_AWAY, 0.0
-
-    def standing(self, rng: Rng) -> list[Any]:
-        """On its feet, facing along x, every joint a little off but within its limits."""
-        joints = [
-            dr.clip(angle + rng.uniform(-START_NOISE, START_NOISE), *joint.range)
-            for angle, joint in zip(self.rest_angles(), self.hinges)
-        ]
-        return [0.0, 0.0, self.start_height, 1.0, 0.0, 0.0, 0.0, *joints]
+    def next_episode(self, ended, fresh):
+        return fresh if self.curriculum is None else self.curriculum.next_episode(ended, fresh)
 
     def rest_angles(self) -> list[float]:
         """The joints of a robot that stands."""
@@ -131,24 +150,20 @@ class Runner(Robot):
     # A step.
 
     def step(self, state, action, rng):
-        after = self.move(state, action, rng)
-        alive = self.is_alive(after)
-        reward = sum(self.rewards(state, after, alive).values())
-        return self.retarget(after, rng), reward, negated(alive)
-
-    def move(self, state, action, rng):
-        """The state after a control step, the target being where it was."""
-        return replace(self.simulate(state, action, rng), last=action)
-
-    def retarget(self, state, rng):
-        """Where to run from now on: here, to where it was."""
-        return state
+        after = replace(self.simulate(state, action, rng), last=action)
+        after = self.posture.after(self, state, after)
+        alive = self.posture.is_alive(self, after)
+        terms = self.rewards(state, after, alive)
+        if self.curriculum is not None:
+            after = self.curriculum.after(after, terms["progress"] * self.time_step)
+        after, reward = self.pay(state, after, terms)
+        return self.course.after(after, rng), reward, negated(alive)
 
     def rewards(self, before, after, alive) -> dict[str, Any]:
         """What a step earns, and for what."""
-        return {
+        usual = {
             "progress": self.progress(before, after),
-            "alive": self.alive_reward(after, alive),
+            "alive": dr.select(alive, self.alive_reward_weight, -1.0),
             "heading": self.heading_reward(after),
             "upright": self.upright_reward(after),
             "energy": -self.energy_cost(after),
@@ -156,6 +171,7 @@ class Runner(Robot):
             "limits": -self.limit_cost(after),
             "collision": -self.collision_cost(after),
         }
+        return self.posture.rewards(self, before, after, alive, usual)
 
     def drive(self, state: State, action: tuple) -> tuple:
         """Torques in [-1, 1] of each motor's range."""
@@ -172,9 +188,6 @@ class Runner(Robot):
         moved = (new - old for new, old in zip(after.qpos, before.qpos))
         nearer = sum(m * (a + b) for m, a, b in zip(moved, then, now))
         return nearer / ((length(then) + length(now)) * self.time_step)
-
-    def alive_reward(self, state, alive):
-        return dr.select(alive, self.alive_reward_weight, -1.0)
 
     def heading_reward(self, state):
         """For a torso whose front is towards the target."""
@@ -210,9 +223,6 @@ class Runner(Robot):
                 total = total + dr.select(apart < pair.margin, self.collision_cost_weight, 0.0)
         return total
 
-    def is_alive(self, state):
-        return self.height(state) > self.alive_height
-
     # What the robot observes.
 
     def observe(self, state):
@@ -231,11 +241,14 @@ class Runner(Robot):
             *(JOINT_SPEED_SCALE * v for v in state.qvel[6:]),
             *self.contacts(state),
             *state.last,
+            *(() if self.curriculum is None else self.curriculum.heights_ahead(self, state)),
         )
         return tuple(dr.clip(f, -CLIP, CLIP) for f in features)
 
     def report(self, state):
-        return {"forward_speed": self.episode_speed(state)}
+        parts = [self.course, self.posture, *([] if self.curriculum is None else [self.curriculum])]
+        told = {name: value for part in parts for name, value in part.report(self, state).items()}
+        return {**told, **super().report(state)}
 
     # Measuring.
 
