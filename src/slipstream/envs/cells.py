@@ -10,6 +10,7 @@ cell, the counts summed up, and the agents put in the order of their cells: thre
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -64,22 +65,32 @@ class Cells:
     grid: Grid
     first: Any
     """Where each cell begins in the order."""
-    places: list[Any]
-    """The coordinates of the agents."""
-    number: Any
-    """Their numbers within their world."""
+    records: Any
+    """Four numbers of each agent side by side, which one load fetches: x, y, the bits of its number in its world, z."""
+
+    def agent(self, position: Any, there_is: Any) -> tuple[list[Any], Any]:
+        """The coordinates (three of them) and the number of the agent at a position, where there is one."""
+        float_type = type(self.records)
+        x, y, number, z = dr.gather(_record_type(float_type), self.records, position, there_is)
+        return [x, y, z], dr.reinterpret_array(dr.uint32_array_t(float_type), number)
+
+
+def _record_type(float_type: Any) -> Any:
+    """Four numbers of a backend."""
+    return sys.modules[float_type.__module__].Array4f
 
 
 def sort_into_cells(places: Sequence[Any], present: Any, size: int) -> Cells:
     """Sort agents into cells.
 
     Args:
-        places: coordinates, `size` agents of each world side by side; at least two.
+        places: two or three coordinates, `size` agents of each world side by side.
         present: who can be found. Whoever stands nowhere (not a finite number) never is.
         size: how many agents a world has.
     """
-    unsigned: Any = dr.uint32_array_t(type(places[0]))
-    integer: Any = dr.int32_array_t(unsigned)
+    float_type = type(places[0])
+    unsigned: Any = dr.uint32_array_t(float_type)
+    integer: Any = dr.int32_array_t(float_type)
     for axis in places:
         present = present & (abs(axis) <= LARGEST)
     plane = places[:2]
@@ -104,13 +115,11 @@ def sort_into_cells(places: Sequence[Any], present: Any, size: int) -> Cells:
     dr.eval(rank, cell, tally)
     first = dr.prefix_sum(tally)
     place = dr.gather(unsigned, first, cell) + rank
-    ordered = []
-    for values in (*places, lane - world * size):
-        target = dr.empty(type(values), len(lane))
-        dr.scatter(target, values, place, present, mode=dr.ReduceMode.Permute)
-        ordered.append(target)
-    dr.eval(ordered)
-    return Cells(grid, first, ordered[:-1], ordered[-1])
+    number = dr.reinterpret_array(float_type, lane - world * size)
+    records = dr.empty(float_type, 4 * len(lane))
+    dr.scatter(records, _record_type(float_type)(*plane, number, *places[2:] or [0.0]), place, present)
+    dr.eval(records)
+    return Cells(grid, first, records)
 
 
 def walk(

@@ -180,7 +180,7 @@ def _search_compiled(seeker, among, places, here, k, exists, sizes, asked) -> Ne
             key = dr.maximum(b, key)
         return kept
 
-    in_cells = sum(g.size for g in among) >= CELLS_FROM and len(places) > 1 and not any(sizes)
+    in_cells = sum(g.size for g in among) >= CELLS_FROM and len(places) in (2, 3) and not any(sizes)
     search = _through_cells if in_cells else _through_all
     best = search(seeker, among, places, here, exists, sizes, asked, [nothing] * k, rank)
     number = [unsigned(b & 0xFFFFFFFF) for b in best]
@@ -248,9 +248,8 @@ def _through_cells(seeker, among, places, here, exists, sizes, asked, best, rank
     cells = once(("cells", *among), [*parts, *(exists or ()), *searched], sort)
 
     def consider(position, there_is, best):
-        there = [dr.gather(float_type, t, position, there_is) for t in cells.places]
-        number = dr.gather(unsigned, cells.number, position, there_is)
-        d2 = dr.select(there_is, _squared_distance(there, here, sizes), dr.inf)
+        there, number = cells.agent(position, there_is)
+        d2 = dr.select(there_is, _squared_distance(there[: len(here)], here, sizes), dr.inf)
         return rank(d2, number, best)
 
     world = dr.arange(unsigned, len(here[0])) // seeker.size
