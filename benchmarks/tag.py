@@ -1,17 +1,22 @@
 """Tag: Slipstream against a plain vectorised NumPy implementation of the same rules, in the same run.
 
-    python benchmarks/tag.py [--quick] [--output docs/figures]
+    python benchmarks/tag.py [--quick] [--crowds] [--output docs/figures]
 
 Measures agent steps per second with random actions (rewards, observations and resets included) on one thread
 and on all, and on one thread how the cost grows with the number of agents and of worlds. Writes `tag.json`, and
 `tag_scaling.png` and `.svg`.
+
+With `--crowds` it measures only how agents in the plane find their neighbours, through cells and by looking at
+everybody, on squares that grow with their number. Writes `tag_crowds.json`, `.png` and `.svg`.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import platform
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -27,10 +32,12 @@ from rich.table import Table
 from reference_tag import Continuous, ContinuousRules, Gridworld, GridworldRules
 from slipstream.arrays import set_threads
 from slipstream.envs import make
+from slipstream.envs.nearest import nearest
 from slipstream.target import choose_target
 
 AGENTS = (5, 20, 100, 500, 1000, 2000)
 WORLDS = (16, 64, 256, 1024, 4096)
+CROWDS = (50, 100, 150, 200, 300, 500, 1000, 2000, 5000, 10_000)
 NUMPY_LANES = (2_000, 20_000, 200_000)
 
 
@@ -40,6 +47,8 @@ class Options:
 
     quick: bool = False
     """Smaller sizes and fewer repetitions: to see that everything works."""
+    crowds: bool = False
+    """Measure only how the search for neighbours in the plane grows with the number of agents."""
     output: Path = Path(__file__).parents[1] / "docs" / "figures"
     """Where the figures and the JSON go."""
 
@@ -76,18 +85,23 @@ class Case:
         return run
 
 
-def seconds_per_step(run: Callable[[int], Any], budget: float, repetitions: int = 10) -> float:
+def seconds_per_step(
+    run: Callable[[int], Any],
+    budget: float,
+    repetitions: int = 10,
+    clock: Callable[[], float] = time.perf_counter,
+) -> float:
     """The best of several measurements that take about `budget` seconds together."""
     run(2)
-    start = time.perf_counter()
+    start = clock()
     run(1)
-    once = time.perf_counter() - start
+    once = clock() - start
     steps = max(1, int(budget / repetitions / max(once, 1e-6)))
     best = float("inf")
     for _ in range(repetitions):
-        start = time.perf_counter()
+        start = clock()
         run(steps)
-        best = min(best, (time.perf_counter() - start) / steps)
+        best = min(best, (clock() - start) / steps)
     return best
 
 
@@ -133,13 +147,79 @@ def scaling(agents: tuple[int, ...], worlds: tuple[int, ...], budget: float, pro
     return points
 
 
-def plot(points: list[dict], path: Path) -> None:
-    """Rate over agents and over worlds, one panel each."""
+def crowds(agents: tuple[int, ...], budget: float, progress: Progress) -> list[dict[str, Any]]:
+    """Agent steps per second of processor time in the plane, by how neighbours are searched for, on one thread.
+
+    The square grows with their number, so that they are always as far apart: on one that does not, nearly everybody is
+    tagged within a few steps. Lanes are about constant.
+    """
+    set_threads(1)
+    module: Any = sys.modules[nearest.__module__]
+    threshold = module.CELLS_FROM
+    points = []
+    task = progress.add_task("crowds", total=2 * len(agents))
+    for count in agents:
+        case = Case("tag-continuous", count, max(1, 20_000 // count))
+        side = math.sqrt(count)
+        rules: dict[str, Any] = asdict(case.rules) | {"grid_length": side, "tagging_distance": 0.1 / side}
+        point: dict[str, Any] = {"agents": count, "worlds": case.worlds, "chosen": "cells"}
+        if count < threshold:
+            point["chosen"] = "everybody"
+        for name, least in (("cells", 1), ("everybody", 10**9)):
+            module.CELLS_FROM = least
+            run = make(case.name, num_worlds=case.worlds, **rules).rollout_random
+            point[name] = count * case.worlds / seconds_per_step(run, budget, clock=time.process_time)
+            progress.advance(task)
+        points.append(point)
+    module.CELLS_FROM = threshold
+    return points
+
+
+def show_crowds(points: list[dict[str, Any]], console: Console) -> None:
+    table = Table(title="agent steps per second of processor time in the plane (* is what is chosen)")
+    for column in ("agents", "worlds", "through cells", "everybody"):
+        table.add_column(column, justify="right")
+    for p in points:
+        rates = [f"{p[n] / 1e6:.2f} M{'*' if p['chosen'] == n else ' '}" for n in ("cells", "everybody")]
+        table.add_row(f"{p['agents']:,}", f"{p['worlds']:,}", *rates)
+    console.print(table)
+
+
+def plot_crowds(points: list[dict[str, Any]], path: Path) -> None:
+    """The rate over the number of agents, both ways."""
+    plt = _pyplot()
+    figure, axes = plt.subplots(figsize=(6.5, 4), layout="constrained")
+    agents = [p["agents"] for p in points]
+    for name, label, colour in (
+        ("everybody", "everybody looks at everybody", "#8a8f98"),
+        ("cells", "through the cells around", "#d1682a"),
+    ):
+        axes.plot(agents, [p[name] for p in points], "o-", color=colour, label=label)
+    axes.set(xscale="log", yscale="log", xlabel="agents per world (lanes constant)")
+    axes.set_ylabel("agent steps per second of a core")
+    axes.grid(alpha=0.3, which="both")
+    axes.legend()
+    _save(figure, path)
+
+
+def _pyplot() -> Any:
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
 
+    return plt
+
+
+def _save(figure: Any, path: Path) -> None:
+    for suffix in (".png", ".svg"):
+        figure.savefig(path.with_suffix(suffix), dpi=150)
+    _pyplot().close(figure)
+
+
+def plot(points: list[dict], path: Path) -> None:
+    """Rate over agents and over worlds, one panel each."""
+    plt = _pyplot()
     figure, panels = plt.subplots(1, 2, figsize=(10, 4), sharey=True, layout="constrained")
     titles = {"agents": "agents per world (lanes constant)", "worlds": "worlds of 100 agents"}
     for panel, axis in zip(panels, titles):
@@ -150,9 +230,7 @@ def plot(points: list[dict], path: Path) -> None:
         panel.grid(alpha=0.3, which="both")
     panels[0].set_ylabel("agent steps per second, one thread")
     panels[0].legend()
-    for suffix in (".png", ".svg"):
-        figure.savefig(path.with_suffix(suffix), dpi=150)
-    plt.close(figure)
+    _save(figure, path)
 
 
 def show(rows: list[dict], threads: list[int], console: Console) -> None:
@@ -175,14 +253,23 @@ def main(options: Options) -> None:
         Case("tag-continuous", 100, 1000 // shrink),
     ]
     console = Console()
+    machine = {"processor": platform.processor() or platform.machine(), "cores": cores, **asdict(choose_target())}
+    options.output.mkdir(parents=True, exist_ok=True)
+    if options.crowds:
+        with Progress(console=console) as progress:
+            crowd = crowds(CROWDS[::3] if options.quick else CROWDS, budget / 2, progress)
+        show_crowds(crowd, console)
+        result = {"machine": machine, "quick": options.quick, "crowds": crowd}
+        (options.output / "tag_crowds.json").write_text(json.dumps(result, indent=1) + "\n")
+        plot_crowds(crowd, options.output / "tag_crowds")
+        console.print(f"written to {options.output}")
+        return
     with Progress(console=console) as progress:
         rows = headline(cases, threads, budget, progress)
         agents, worlds = (AGENTS[::3], WORLDS[::2]) if options.quick else (AGENTS, WORLDS)
         points = scaling(agents, worlds, budget / 3, progress)
     show(rows, threads, console)
     console.print(f"Gathers by {choose_target().gather}, chosen by {choose_target().chosen_by}.")
-    options.output.mkdir(parents=True, exist_ok=True)
-    machine = {"processor": platform.processor() or platform.machine(), "cores": cores, **asdict(choose_target())}
     result = {"machine": machine, "quick": options.quick, "headline": rows, "scaling": points}
     (options.output / "tag.json").write_text(json.dumps(result, indent=1) + "\n")
     plot(points, options.output / "tag_scaling")

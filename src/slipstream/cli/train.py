@@ -65,6 +65,10 @@ class Configured:
     """How policies learn; by default as the world's preset says."""
     option: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
     """An option of the world, as name=value; may be repeated. `slipstream envs NAME` lists them."""
+    schedule: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
+    """Coarse physics first: options of a robot task that hold until a step, as STEPS:name=value,name=value, such as
+    8M:integrator=euler,self_contacts=0; then come the next --schedule, and in the end the task's own. Evaluations
+    are always of the task itself."""
     set: Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(help=_help_of_set())] = ()
     policy: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
     """Who shares a policy, as name=group,group; by default every group has its own."""
@@ -272,6 +276,7 @@ def configure(options: Configured, varied: Mapping[str, Any] | None = None) -> T
         "evaluate_every": options.evaluate_every,
         "checkpoint_every": options.checkpoint_every,
         "backend": options.backend,
+        "schedule": options.schedule or None,
         "log": options.log or None,
     }
     given = {name: value for name, value in changes.items() if value is not None}

@@ -7,6 +7,8 @@ import math
 import sys
 from typing import Any
 
+from slipstream.envs.options import value_of
+
 
 def parse_assignments(what: str, texts: tuple[str, ...]) -> dict[str, Any]:
     """`("a=1", "b=fast")` as `{"a": 1, "b": "fast"}`: a value is JSON if it can be, else text.
@@ -18,12 +20,8 @@ def parse_assignments(what: str, texts: tuple[str, ...]) -> dict[str, Any]:
         name, equals, value = text.partition("=")
         if not equals or not name:
             raise ValueError(f"{what} must look like name=value, got {text!r}.")
-        try:
-            parsed = json.loads(value)
-        except ValueError:
-            parsed = {"True": True, "False": False, "None": None}.get(value, value)
         owner, dot, setting = name.rpartition(".")
-        values[owner + dot + setting.replace("-", "_")] = parsed
+        values[owner + dot + setting.replace("-", "_")] = value_of(value)
     return values
 
 

@@ -1,8 +1,9 @@
 """The k nearest agents: who is close to whom, without a line of index arithmetic in a world's rules.
 
-Every seeker looks at every candidate of its own world (the search is exact, and linear in the candidates). The
-candidates stand in a compact table, the best k in registers. A squared distance and the candidate's number share
-one 64-bit key, so that one comparison orders by distance first and by number on a tie.
+Where there are few candidates, every seeker looks at all of its own world: they stand in a compact table, the best k
+in registers. Where there are many, it looks at those in the cells around it (`cells.py`). Both find the same: a squared
+distance and the candidate's number share one 64-bit key, so that one comparison orders by distance first and by number
+on a tie. On a torus everybody is looked at.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 
 import drjit as dr
 
+from slipstream.envs.cells import Cells, sort_into_cells, walk
 from slipstream.envs.env import Group, once
 
 PerAgent = Mapping[str, Any]
@@ -21,12 +23,15 @@ PerAgent = Mapping[str, Any]
 UNROLL = 4
 """Candidates per turn of the loop. Every turn costs a masked copy of all that is kept."""
 
+CELLS_FROM = 200
+"""Candidates from which a search through cells is the faster one (for 10 neighbours both cost the same with 150)."""
+
 _only: ContextVar[Mapping[str, Any] | None] = ContextVar("only", default=None)
 
 
 @contextmanager
 def searching_only(where: Mapping[str, Any]) -> Iterator[None]:
-    """Within this context a search stops at once for agents whose flag (by group name) is not set.
+    """Within this context a search stops at once in worlds whose agents' flags (by group name) are not set.
 
     The first observation of an episode is needed only where one begins; a packet of lanes in which none does
     skips the search.
@@ -45,6 +50,7 @@ def nearest(
     k: int = 1,
     active: PerAgent | None = None,
     torus: Sequence[float | None] | None = None,
+    seeking: PerAgent | None = None,
 ) -> Nearest:
     """For each agent of `seeker`, its `k` nearest agents of the groups `among`, never itself.
 
@@ -56,6 +62,7 @@ def nearest(
         active: if given, only agents for which it is true can be found.
         torus: if given, the size of the world along each coordinate, which goes on at the other side (None for a
             coordinate that does not). Distances are those of the shortest way around.
+        seeking: if given, only agents for which it is true look. What the others find has no meaning.
     """
     if k < 1:
         raise ValueError(f"The number of nearest agents must be at least 1, got k={k}.")
@@ -65,8 +72,10 @@ def nearest(
     places = [[axis[g.name] for g in among] for axis in position]
     here = [axis[seeker.name] for axis in position]
     exists = None if active is None else [active[g.name] for g in among]
-    search = _search_compiled if dr.is_jit_v(here[0]) else _search_plain
-    return search(seeker, among, places, here, k, exists, sizes)
+    if not dr.is_jit_v(here[0]):
+        return _search_plain(seeker, among, places, here, k, exists, sizes)
+    asked = None if seeking is None else seeking[seeker.name]
+    return _search_compiled(seeker, among, places, here, k, exists, sizes, asked)
 
 
 def shortest(difference: Any, size: float) -> Any:
@@ -150,10 +159,43 @@ def _own_number(seeker: Group, among: Sequence[Group]) -> int | None:
     return None
 
 
-def _search_compiled(seeker, among, places, here, k, exists, sizes) -> Nearest:
+def _search_compiled(seeker, among, places, here, k, exists, sizes, asked) -> Nearest:
     float_type = type(here[0])
     unsigned: Any = dr.uint32_array_t(float_type)
     key_type: Any = dr.uint64_array_t(float_type)
+    nothing = key_type(0x7F800000_00000000)  # the bits of +inf, so that `found` reads off the distance
+    lane = dr.arange(unsigned, len(here[0]))
+    start = _own_number(seeker, among)
+    myself = unsigned(0xFFFFFFFF) if start is None else lane % seeker.size + start
+    if (only := _only.get()) is not None:
+        asked = only[seeker.name] if asked is None else asked & only[seeker.name]
+
+    def rank(d2, number, best):
+        """Let a candidate take its place among the best so far."""
+        d2 = dr.select(myself == number, dr.inf, d2)
+        key = (key_type(dr.reinterpret_array(unsigned, d2)) << 32) | key_type(unsigned(number))
+        kept = []
+        for b in best:
+            kept.append(dr.minimum(b, key))
+            key = dr.maximum(b, key)
+        return kept
+
+    in_cells = sum(g.size for g in among) >= CELLS_FROM and len(places) in (2, 3) and not any(sizes)
+    search = _through_cells if in_cells else _through_all
+    best = search(seeker, among, places, here, exists, sizes, asked, [nothing] * k, rank)
+    number = [unsigned(b & 0xFFFFFFFF) for b in best]
+    distance2 = [_distance2(float_type, b) for b in best]
+    return Nearest(seeker, among, number, distance2)
+
+
+def _distance2(float_type: Any, key: Any) -> Any:
+    return dr.reinterpret_array(float_type, dr.uint32_array_t(float_type)(key >> 32))
+
+
+def _through_all(seeker, among, places, here, exists, sizes, asked, best, rank) -> list[Any]:
+    """The best of all candidates."""
+    float_type = type(here[0])
+    unsigned: Any = dr.uint32_array_t(float_type)
     tables = [_table(among, parts) for parts in places]
     if exists is not None:
         # An agent that cannot be found stands infinitely far away: no third gather in the loop.
@@ -161,27 +203,14 @@ def _search_compiled(seeker, among, places, here, k, exists, sizes) -> Nearest:
         tables[0] = dr.select(present != 0, tables[0], dr.inf)
     dr.eval(tables)
     total = sum(g.size for g in among)
-    lane = dr.arange(unsigned, len(here[0]))
-    first = lane // seeker.size * total
-    start = _own_number(seeker, among)
-    myself = unsigned(0xFFFFFFFF) if start is None else lane % seeker.size + start
-
-    nothing = key_type(0x7F800000_00000000)  # the bits of +inf, so that `found` reads off the distance
+    first = dr.arange(unsigned, len(here[0])) // seeker.size * total
 
     def consider(j, best):
-        """Let candidate j take its place among the best so far."""
         there = [dr.gather(float_type, t, first + j) for t in tables]
         d2 = _squared_distance(there, here, sizes)
-        hidden = myself == j
         if exists is not None and sizes[0] is not None:
-            hidden |= there[0] == dr.inf  # on a circle, infinitely far away is nowhere
-        d2 = dr.select(hidden, dr.inf, d2)
-        key = (key_type(dr.reinterpret_array(unsigned, d2)) << 32) | key_type(unsigned(j))
-        kept = []
-        for b in best:
-            kept.append(dr.minimum(b, key))
-            key = dr.maximum(b, key)
-        return kept
+            d2 = dr.select(there[0] == dr.inf, dr.inf, d2)  # on a circle, infinitely far away is nowhere
+        return rank(d2, j, best)
 
     def body(j, *best):
         for i in range(UNROLL):
@@ -189,17 +218,43 @@ def _search_compiled(seeker, among, places, here, k, exists, sizes) -> Nearest:
         return j + UNROLL, *best
 
     looped = total - total % UNROLL
-    best = [nothing] * k
     if looped:
         begin = dr.zeros(unsigned, len(here[0]))
-        if (only := _only.get()) is not None:
-            begin = dr.select(only[seeker.name], begin, looped)
+        if asked is not None:
+            begin = dr.select(asked, begin, looped)
         _, *best = dr.while_loop((begin, *best), lambda j, *best: j < looped, body, label="nearest")
     for j in range(looped, total):
         best = consider(j, best)
-    number = [unsigned(b & 0xFFFFFFFF) for b in best]
-    distance2 = [dr.reinterpret_array(float_type, unsigned(b >> 32)) for b in best]
-    return Nearest(seeker, among, number, distance2)
+    return best
+
+
+def _through_cells(seeker, among, places, here, exists, sizes, asked, best, rank) -> list[Any]:
+    """The best of the candidates in the cells around, as far as needed."""
+    float_type = type(here[0])
+    unsigned: Any = dr.uint32_array_t(float_type)
+    total = sum(g.size for g in among)
+    only = _only.get()
+    searched = [] if only is None else [only[among[0].name]]
+
+    def sort() -> Cells:
+        present: Any = True if exists is None else _table(among, [unsigned(e) for e in exists]) != 0
+        for flags in searched:
+            # In worlds where nobody looks nobody need be found.
+            of_world = among[0].pick(unsigned(flags), 0)
+            present = present & ((of_world if len(flags) == 1 else dr.repeat(of_world, total)) != 0)
+        return sort_into_cells([_table(among, parts) for parts in places], present, total)
+
+    parts = [part for axis in places for part in axis]
+    cells = once(("cells", *among), [*parts, *(exists or ()), *searched], sort)
+
+    def consider(position, there_is, best):
+        there, number = cells.agent(position, there_is)
+        d2 = dr.select(there_is, _squared_distance(there[: len(here)], here, sizes), dr.inf)
+        return rank(d2, number, best)
+
+    world = dr.arange(unsigned, len(here[0])) // seeker.size
+    walks = True if asked is None else asked
+    return walk(cells, world, here, walks, best, consider, lambda best: _distance2(float_type, best[-1]))
 
 
 def _search_plain(seeker, among, places, here, k, exists, sizes) -> Nearest:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import numbers
 import types
 import typing
@@ -10,6 +11,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from slipstream.envs.env import Env
+
+
+def value_of(text: str) -> Any:
+    """A value as a user writes it: JSON if it can be, Python's names for nothing and for flags, else text."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return {"True": True, "False": False, "None": None}.get(text, text)
 
 
 def options_of(env_class: type[Env]) -> dict[str, inspect.Parameter]:

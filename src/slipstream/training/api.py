@@ -16,7 +16,7 @@ from slipstream.runs.checkpoint import checkpoint_names, load_checkpoint
 from slipstream.runs.directory import RunDirectory, new_run_name
 from slipstream.runs.metrics import MetricsFile, TensorBoard, forget_after
 from slipstream.runs.trackers import Tracker, check_trackers
-from slipstream.training.choices import AnyEnv, default_config, groups_of, with_changes
+from slipstream.training.choices import AnyEnv, check_config, default_config, with_changes
 from slipstream.training.config import FusedConfig, PipelineConfig, TrainConfig
 from slipstream.training.config_json import changed, from_json, to_json
 from slipstream.training.display import Display
@@ -28,7 +28,6 @@ from slipstream.training.launch import train_in_processes
 from slipstream.training.loop import Loop, Result, Row, Sink
 from slipstream.training.parallel import ParallelTrainer, follow
 from slipstream.training.pipeline.trainer import PipelineTrainer
-from slipstream.training.policies import check_policies
 from slipstream.training.source import from_anywhere, keep_source, world_of
 from slipstream.training.starting import with_opponents
 from slipstream.training.team import PROCESSES, Seat, Team, assemble
@@ -121,11 +120,11 @@ def _train(
     path = Path(run) if run is not None else Path(RUNS) / new_run_name(config.env, algo, config.seed)
     if team is None and (count := _processes(config)) > 1:
         _require_name(world)
-        check_policies(groups_of(world, config), config.policies)
+        check_config(world, config)
         job = {"env": to_json(config), "run": str(path), "resume": None, "checkpoint": "latest", "saved_source": False}
         return train_in_processes({**job, "quiet": quiet, "options": {}}, path, count, config.backend, callback)
     _check_backend(config)  # what keeps a backend from starting is said before anything else
-    check_policies(groups_of(world, config), config.policies)
+    check_config(world, config)
     with Display(config, quiet) as display:
         if isinstance(config.driver, FusedConfig) and config.driver.tune:
             config = tuned(config, world, display.say)

@@ -17,6 +17,7 @@ from slipstream.training.pipeline.agent import agent_group
 from slipstream.training.pipeline.simulators import simulator_options, simulator_spaces
 from slipstream.training.policies import check_policies
 from slipstream.training.presets import DEFAULT, GYMNASIUM, PRESETS, preset
+from slipstream.training.schedule import check_schedule
 
 EVALUATED_EPISODES = 20
 """Of an evaluation in an environment of Gymnasium: one at a time, they take longer than compiled worlds."""
@@ -71,13 +72,19 @@ def default_config(
         evaluate_episodes=EVALUATED_EPISODES if gymnasium else base.evaluate_episodes,
     )
     config = with_changes(config, changes, env, explicit={ALGORITHM: settings or {}, WORLD: env_options or {}})
-    groups = groups_of(env, config)
     if policies is None:
+        groups = groups_of(env, config)
         (template,) = config.policies.values()
         policies = {g.name: dataclasses.replace(template, groups=(g.name,)) for g in groups}
         config = dataclasses.replace(config, policies=policies)
-    check_policies(groups, config.policies)
+    check_config(env, config)
     return config
+
+
+def check_config(env: AnyEnv, config: TrainConfig) -> None:
+    """Refuse policies and schedules that do not fit the world."""
+    check_policies(groups_of(env, config), config.policies)
+    check_schedule(env, config)
 
 
 def groups_of(env: AnyEnv, config: TrainConfig) -> Sequence[Group]:

@@ -11,6 +11,7 @@ from slipstream.algos.settings import ALGORITHMS, OffPolicyConfig, PPOConfig, Se
 from slipstream.arrays import BACKEND_CHOICES
 from slipstream.envs.registry import nearest_names
 from slipstream.training.networks import network_name
+from slipstream.training.schedule import parse_schedule
 
 
 @dataclass(frozen=True)
@@ -158,6 +159,9 @@ class TrainConfig:
     env: str
     policies: Mapping[str, PolicyConfig]
     env_options: Mapping[str, Any] = field(default_factory=dict)
+    schedule: tuple[str, ...] = ()
+    """Options of a robot task that hold until a step of the run, before its own do, such as
+    `8M:integrator=euler,self_contacts=0`; several with increasing steps (see `schedule.py`)."""
     driver: Driver = field(default_factory=FusedConfig)
     total_steps: int | None = 2_000_000
     """Steps of all worlds together; None: only `total_seconds` count."""
@@ -199,6 +203,10 @@ class TrainConfig:
             raise ValueError("A training run needs a budget: total_steps or total_seconds.")
         if self.backend not in BACKEND_CHOICES or self.backend == "scalar":
             raise ValueError(f"Training needs a compiled backend (auto, llvm, cuda), got {self.backend!r}.")
+        if isinstance(self.schedule, str):
+            object.__setattr__(self, "schedule", (self.schedule,))
+        if parse_schedule(self.schedule) and not isinstance(self.driver, FusedConfig):
+            raise ValueError(f"A schedule changes the physics of a robot, and that of {self.env} is Gymnasium's.")
         if not self.policies:
             raise ValueError("A training run needs at least one policy.")
         for name, policy in self.policies.items():

@@ -12,6 +12,7 @@ import numpy as np
 from slipstream.capacity import require_memory
 from slipstream.envs.registry import AnyEnv, make
 from slipstream.envs.statistics import EpisodeTotals
+from slipstream.envs.worlds import Worlds
 from slipstream.runs.checkpoint import Checkpoint
 from slipstream.runs.directory import RunError
 from slipstream.runs.reading import REPLAY
@@ -19,6 +20,7 @@ from slipstream.training.config import FusedConfig, TrainConfig
 from slipstream.training.policies import ByPolicy, Dials, Policies, committed
 from slipstream.training.replays import Replays
 from slipstream.training.saving import from_named_arrays, named_arrays, under
+from slipstream.training.schedule import carried_over, parse_schedule, phase_at
 from slipstream.training.shards import Shards
 from slipstream.training.starting import starting_actor, starting_state
 
@@ -43,17 +45,10 @@ class FusedTrainer:
         assert isinstance(driver, FusedConfig)
         self.config, self.driver = config, driver
         self.shards = Shards.of_process(driver.shares) if shards is None else shards
-        size = driver.num_worlds // self.shards.count
-        num_worlds = self.shards.local * size
-        self.worlds = make(
-            env or config.env,
-            num_worlds,
-            config.seed,
-            config.backend,
-            first_world=self.shards.first * size,
-            stagger=driver.stagger,
-            **dict(config.env_options),
-        )
+        self._env, self._phases = env or config.env, parse_schedule(config.schedule)
+        self._phase = 0
+        self.worlds = self._new_worlds()
+        num_worlds = self.worlds.num_worlds
         self.policies = Policies(self.worlds.groups, config.policies, self.shards)
         # XLA's own generator: drawing actions with JAX's default one takes longer than the network.
         self._keys = jax.jit(lambda s: jax.random.split(jax.random.key(s, impl="rbg")))
@@ -80,6 +75,29 @@ class FusedTrainer:
         """What differs from the settings, for now."""
         self._spent: dict[str, float] = {"simulation": 0.0, "inference": 0.0, "update": 0.0}
 
+    def _new_worlds(self) -> Worlds:
+        """Worlds of the current phase of the schedule."""
+        size = self.driver.num_worlds // self.shards.count
+        coming = [*(phase.options for phase in self._phases), {}]
+        return make(
+            self._env,
+            self.shards.local * size,
+            self.config.seed,
+            self.config.backend,
+            first_world=self.shards.first * size,
+            stagger=self.driver.stagger,
+            **{**self.config.env_options, **coming[self._phase]},
+        )
+
+    def _enter_phase(self, step: int) -> bool:
+        """See that the worlds are of the phase that a step is in; whether they are new ones."""
+        phase = phase_at(self._phases, step)
+        if phase == self._phase:
+            return False
+        self._phase = phase
+        self.worlds = self._new_worlds()
+        return True
+
     def begin_anew(self, seed: int) -> None:
         """Be what a new trainer of another seed would be, without compiling anything."""
         self.config = dataclasses.replace(self.config, seed=seed)
@@ -90,6 +108,7 @@ class FusedTrainer:
         self.ages = dict.fromkeys(self.ages, 0)
         self.memory = self.policies.new_memory(self.worlds.num_worlds)
         self.replays.forget()
+        self._enter_phase(0)
         self.worlds.reset(seed)
         self.worlds.observe_into(self.store, 0)
         self.iteration = 0
@@ -147,7 +166,17 @@ class FusedTrainer:
         self.iteration += 1
         for name in self.ages:
             self.ages[name] += self.driver.steps_per_iteration
+        self._follow_schedule()
         return metrics
+
+    def _follow_schedule(self) -> None:
+        """Carry the worlds over to other physics when it is time to. What was observed last stays as it is.
+
+        Whatever is saved after an iteration is of the phase that its step is in.
+        """
+        before = self.worlds
+        if self._enter_phase(self.step):
+            self.worlds.restore(carried_over(before.save(), self.worlds.save()))
 
     def _elapsed(self) -> dict[str, float]:
         """How much of its schedules each policy has behind it: a matter of its own age, wherever it grew up."""
@@ -163,8 +192,8 @@ class FusedTrainer:
         return self.worlds.episode_totals()
 
     def figures(self) -> dict[str, float]:
-        """Everything that a report should have is in there already."""
-        return {}
+        """In which phase of its schedule the run is, if it has one."""
+        return {"phase": self._phase} if self._phases else {}
 
     def seconds_spent(self) -> dict[str, float]:
         """Where the time has gone so far in this process."""
@@ -214,6 +243,7 @@ class FusedTrainer:
         """Go on with what `save` has returned here or elsewhere, in the worlds as they are here if it has none."""
         self.adopt(parts["learner"], source)
         self.frozen = committed(from_named_arrays(self.frozen, parts["actor"], source))
+        self._enter_phase(iteration * self.driver.steps_per_iteration)
         worlds = parts.get("worlds")
         if worlds is not None:
             self.memory = committed(from_named_arrays(self.memory, under(worlds, "memory"), source))

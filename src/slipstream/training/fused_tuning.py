@@ -154,7 +154,7 @@ def _kind_of_run(config: TrainConfig, env: AnyEnv) -> str:
     """Runs for which the same numbers are fastest, on this machine."""
     policies = [[p.algo, dataclasses.asdict(p.settings)] for p in config.policies.values()]
     kind = ["fused", env_name(env), dict(config.env_options), dataclasses.asdict(_driver(config)), policies]
-    return json.dumps([*kind, config.backend, os.cpu_count()], default=str)
+    return json.dumps([*kind, *config.schedule[:1], config.backend, os.cpu_count()], default=str)
 
 
 def _table(config: TrainConfig, found: dict[str, Any]) -> str:

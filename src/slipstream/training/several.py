@@ -34,6 +34,7 @@ from slipstream.training.health import Health, TrainingFailed
 from slipstream.training.interrupt import Interrupt
 from slipstream.training.member import FINISHED, STOPPED, Member, holds_run
 from slipstream.training.policies import check_policies
+from slipstream.training.schedule import check_schedule
 from slipstream.training.source import from_anywhere, world_of
 from slipstream.training.starting import with_opponents
 from slipstream.training.team import COORDINATOR, Seat
@@ -264,6 +265,7 @@ def _check_worlds(configs: Collection[TrainConfig]) -> None:
         if key not in seen:
             seen.add(key)
             check_policies(make_env(config.env, **dict(config.env_options)).groups, config.policies)
+            check_schedule(config.env, config)
 
 
 @contextlib.contextmanager

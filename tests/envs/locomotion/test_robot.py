@@ -71,6 +71,11 @@ def test_the_integrator_can_be_chosen():
         make_env("hopper", integrator="leapfrog")
 
 
+def test_the_solver_can_be_bounded():
+    model = make_env("hopper", newton_iterations=3).model  # pyright: ignore[reportAttributeAccessIssue]
+    assert model.newton_iterations == 3
+
+
 def test_options_of_all_robots_are_known():
     for name in ROBOTS:
         assert {"xml_file", "frame_skip", "integrator", "random_mass"} <= set(env_options(name))

@@ -202,8 +202,8 @@ class Legged(Robot):
         m, _ = prepare(path, self.stiffness, self.damping, lay)
         return m if uneven is None else uneven.level_out(m)
 
-    def _load_model(self, *how: Any) -> physics.Model:
-        model = super()._load_model(*how)
+    def load_model(self, xml_file: str, **options: Any) -> physics.Model:
+        model = super().load_model(xml_file, **options)
         ground = None if self.uneven is None else self.uneven.start(model, ())
         self.anatomy = find_anatomy(model, self.home, self.foot_names, ground)
         if self.contacts == "all":

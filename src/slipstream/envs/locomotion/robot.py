@@ -79,6 +79,7 @@ class Robot(Env):
         integrator: str | None = None,
         timestep: float | None = None,
         self_contacts: int = 6,
+        newton_iterations: int = 50,
         random_mass: float = 0.0,
         random_friction: float = 0.0,
         random_strength: float = 0.0,
@@ -93,6 +94,8 @@ class Robot(Env):
         timestep: of a physics step, in seconds; None: what the file says.
         self_contacts: how many contacts a robot can have with itself at once; further ones are left out, and told.
             0: its parts pass through each other.
+        newton_iterations: the bound on the iterations of the constraint solver, which ends by itself where it has
+            converged.
         random_mass: the mass and inertia of each link differ from the file's by up to this share.
         random_friction: all friction coefficients together differ by up to this share.
         random_strength: each motor differs by up to this share.
@@ -105,23 +108,26 @@ class Robot(Env):
         self.random = Randomisation(
             random_mass, random_friction, random_strength, random_latency, random_push, push_interval
         )
-        self.model = self._load_model(xml_file, integrator, timestep, self_contacts)
+        self.model = self.load_model(
+            xml_file,
+            integrator=integrator,
+            timestep=timestep,
+            self_contacts=self_contacts,
+            newton_iterations=newton_iterations,
+        )
         self.frame_skip = frame_skip
         self.time_step = self.playback_step = self.model.options.timestep * frame_skip
         ranges = [actuator.ctrl_range for actuator in self.model.actuators]
         action = Box(self.model.nu, *(tuple(bounds) for bounds in zip(*ranges)))
         self.groups = (Group(self.name, observation=Box(self._count_features()), action=action),)
 
-    def _load_model(
-        self, xml_file: str, integrator: str | None, timestep: float | None, self_contacts: int
-    ) -> physics.Model:
+    def load_model(self, xml_file: str, **options: Any) -> physics.Model:
+        """Read the file and specialise it; `options` are those of `physics.load`."""
         path = model_file(xml_file)
-        kind: Any = integrator
         # What MuJoCo deprecates in Gymnasium's files is nothing a user could mend; about their own files they are told.
         silent = path.parent == gymnasium_assets()
         with _without_mujoco_warnings() if silent else nullcontext():
-            source = self.read_model(path)
-            return physics.load(source, integrator=kind, timestep=timestep, self_contacts=self_contacts)
+            return physics.load(self.read_model(path), **options)
 
     def read_model(self, path: Path) -> Any:
         """What `physics.load` is given: the file, unless a task changes what is in it."""

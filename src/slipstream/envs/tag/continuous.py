@@ -202,7 +202,14 @@ class TagContinuous(Env):
 
     def _see_nearest(self, group, state, features):
         playing = state.seen_in_game[group.name]
-        near = nearest(group, self.groups, (state.loc_x, state.loc_y), self.num_neighbors, state.seen_in_game)
+        near = nearest(
+            group,
+            self.groups,
+            (state.loc_x, state.loc_y),
+            self.num_neighbors,
+            active=state.seen_in_game,
+            seeking=state.seen_in_game,
+        )
         there = [playing & found for found in near.found]
         seen = []
         for feature in features:
