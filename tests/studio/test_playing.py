@@ -314,3 +314,30 @@ def test_the_code_of_the_manual_runs(tmp_path, monkeypatch):
     (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     monkeypatch.chdir(tmp_path)
     exec(code, {})
+
+
+def test_a_walking_robot_does_as_viewers_say(play, panel, tmp_path):
+    playing = play(train_small("legged", tmp_path / "walker"))
+    assert panel.commanding.visible and not panel.steering.visible
+    playing.follow(2)
+    own = playing.after["command"].copy()
+    playing.one_step()
+    assert np.array_equal(playing.after["command"], own)
+    ahead, left, turn = panel.command_speeds
+    ahead.value, left.value, turn.value = 0.5, -0.25, 0.75
+    panel.command.value = True
+    playing.one_step()
+    assert playing.after["command"][:, 2] == pytest.approx([0.5, -0.25, 0.75])
+    assert np.array_equal(playing.after["command"][:, :2], own[:, :2])
+
+
+def test_keys_change_the_command_within_its_bounds(play, panel, tmp_path):
+    play(train_small("legged", tmp_path / "walker"))
+    ahead, left, _ = panel.command_speeds
+    assert len(panel._keys) == 7
+    for _ in range(9):
+        panel._nudge(ahead, 1)
+    panel._nudge(left, -1)
+    assert panel.wanted_command == pytest.approx((1.0, -0.125, 0.0))
+    panel._stand()
+    assert panel.wanted_command == (0.0, 0.0, 0.0)
