@@ -42,6 +42,8 @@ class State:
     """How many self-contacts were left out since the episode began (one number, where there can be too many)."""
     act: tuple[Float, ...] = ()
     """Activations of actuators that have them."""
+    sensed: tuple[Float, ...] = ()
+    """What the robot's `sensors` said in the last physics step."""
 
 
 class Robot(Env):
@@ -58,6 +60,8 @@ class Robot(Env):
     camera: ClassVar[tuple[float, float] | None] = None
     """In films: how far from the robot it is in metres, and how it is tilted in degrees (down: negative). None: so that
     the robot is seen well, by its size."""
+    sensors: tuple[str, ...] = ()
+    """Names of sensors of forces and accelerations whose readings a state keeps, in `sensed`."""
     state_type: ClassVar[type[State]] = State
     """With more fields (that have defaults) for a task that needs them."""
 
@@ -117,7 +121,7 @@ class Robot(Env):
         kind: Any = integrator
         # What MuJoCo deprecates in Gymnasium's files is nothing a user could mend; about their own files they are told.
         silent = path.parent == gymnasium_assets()
-        with _without_mujoco_warnings() if silent else nullcontext():
+        with without_mujoco_warnings() if silent else nullcontext():
             source = self.read_model(path)
             return physics.load(
                 source,
@@ -136,6 +140,11 @@ class Robot(Env):
         zeros = (0.0,) * self.model.nv
         return len(self.observe(self.start_state(self.model.qpos0, zeros)))
 
+    @property
+    def num_sensed(self) -> int:
+        """How many numbers the robot's `sensors` give."""
+        return sum(int(self.model.mujoco.sensor(name).dim[0]) for name in self.sensors)
+
     # For `reset`.
 
     def start_state(self, qpos: Sequence[Any], qvel: Sequence[Any], rng: Rng | None = None) -> Any:
@@ -144,7 +153,7 @@ class Robot(Env):
         past = (0.0,) * (self.random.latency * self.model.nu)
         dropped = (0.0,) if self.model.can_drop_contacts else ()
         state = self.state_type(tuple(qpos), tuple(qvel), (0.0,) * self.model.nv, 0.0, 0, drawn, past, dropped)
-        state = replace(state, act=(0.0,) * self.model.na)
+        state = replace(state, act=(0.0,) * self.model.na, sensed=(0.0,) * self.num_sensed)
         return replace(state, start=self.place(state))
 
     def noisy_positions(self, rng: Rng, scale: float) -> list[Any]:
@@ -179,6 +188,7 @@ class Robot(Env):
             pushes=self.random.pushes(self.model, rng, self.time_step),
             parameters=self.parameters(state),
             measure=None if measure is None else lambda wrenches: [measure(wrenches)],
+            sensors=self.sensors,
         )
         past = (*action, *state.past)[: len(state.past)]
         new = replace(
@@ -189,6 +199,7 @@ class Robot(Env):
             past=past,
             dropped=(after.dropped,) if state.dropped else (),
             act=tuple(after.act),
+            sensed=tuple(after.sensed),
         )
         return new, after.measured[0] if after.measured else 0.0
 
@@ -239,7 +250,8 @@ def model_file(xml_file: str) -> Path:
 
 
 @contextmanager
-def _without_mujoco_warnings() -> Iterator[None]:
+def without_mujoco_warnings() -> Iterator[None]:
+    """What MuJoCo warns of is not told."""
     engine: Any = importlib.import_module("mujoco")  # its own description leaves these functions out
     before = engine.get_mju_user_warning()
     engine.set_mju_user_warning(lambda message: None)
