@@ -17,9 +17,10 @@ import mujoco
 from slipstream.physics import spatial as sp
 from slipstream.physics.control import as_array
 from slipstream.physics.dynamics import link_motions
-from slipstream.physics.kinematics import Pose
+from slipstream.physics.equalities import link_drift
+from slipstream.physics.kinematics import Pose, motion
 from slipstream.physics.loading_tendons import on_link
-from slipstream.physics.model import Model
+from slipstream.physics.model import BodyEquality, Model
 from slipstream.physics.problem import Problem, cone_rows, contact_forces
 from slipstream.physics.refusal import ModelError
 from slipstream.physics.selfcontact import Slot, tree_offset
@@ -27,6 +28,7 @@ from slipstream.physics.sensors import read_sensor
 from slipstream.physics.solver import Solution
 from slipstream.physics.spatial import Scalar
 from slipstream.physics.woodbury import over_slots, slot_components
+from slipstream.physics.wrenches import tree_centres, wrenches_on_bodies
 
 KIND, GEOM = mujoco.mjtSensor, mujoco.mjtGeom
 
@@ -61,6 +63,7 @@ def read_forces(
     """
     values: list[Scalar] = []
     acceleration = solution.exact()
+    carried: Carried | None = None
     for name in sensors:
         number = _number(model, name)
         kind = KIND(model.mujoco.sensor_type[number])
@@ -68,10 +71,27 @@ def read_forces(
             values.append(_touch(solution.problem, acceleration, int(model.mujoco.sensor_objid[number])))
         elif kind == KIND.mjSENS_ACCELEROMETER:
             values += read_sensor(model, name, qpos, qvel, solution.qacc)
+        elif kind in (KIND.mjSENS_FORCE, KIND.mjSENS_TORQUE):
+            carried = carried or Carried(solution.problem, acceleration, qvel, gravity, mass)
+            force, torque = carried.at_site(int(model.mujoco.sensor_objid[number]))
+            values += force if kind == KIND.mjSENS_FORCE else torque
         else:
             what = kind.name.removeprefix("mjSENS_").lower()
             raise ModelError(f"<sensor><{what} name={name!r}>: not computed in a step.")
     return [as_array(value, solution.qacc[0]) for value in values]
+
+
+class SiteFrame:
+    """Where a site is, relative to the reference point of the first tree, and how it is turned."""
+
+    def __init__(self, model: Model, where: Pose, site: int):
+        m = model.mujoco
+        body = model.bodies[int(m.site_bodyid[site])]
+        link = body.link
+        relative = sp.rotate(where.rotation[link], on_link(body, m.site_pos[site]), where.position[link])
+        self.place = sp.plus(relative, tree_offset(where, link))
+        quat = sp.quaternion_product(body.quat, tuple(map(float, m.site_quat[site])))
+        self.rotation = sp.matmul(where.rotation[link], sp.quaternion_matrix(quat))
 
 
 # Touch.
@@ -111,13 +131,8 @@ class _Volume:
         if kind not in (GEOM.mjGEOM_SPHERE, GEOM.mjGEOM_ELLIPSOID):
             name = kind.name.removeprefix("mjGEOM_").lower()
             raise ModelError(f"<site name={m.site(site).name!r} type={name!r}>: a touch sensor's must be round.")
-        body = model.bodies[int(m.site_bodyid[site])]
-        link = body.link
         self.size = [size[0]] * 3 if kind == GEOM.mjGEOM_SPHERE else size
-        relative = sp.rotate(where.rotation[link], on_link(body, m.site_pos[site]), where.position[link])
-        self.centre = sp.plus(relative, tree_offset(where, link))
-        quat = sp.quaternion_product(body.quat, tuple(map(float, m.site_quat[site])))
-        self.rotation = sp.matmul(where.rotation[link], sp.quaternion_matrix(quat))
+        self.frame = SiteFrame(model, where, site)
 
     def is_hit(self, point: tuple, direction: tuple) -> Scalar:
         """Whether a ray from a point of the body outwards meets the volume, as MuJoCo asks of every contact.
@@ -125,8 +140,8 @@ class _Volume:
         Args:
             point: relative to the reference point of the first tree.
         """
-        p = _divided(sp.rotate_back(self.rotation, sp.minus(point, self.centre)), self.size)
-        d = _divided(sp.rotate_back(self.rotation, direction), self.size)
+        p = _divided(sp.rotate_back(self.frame.rotation, sp.minus(point, self.frame.place)), self.size)
+        d = _divided(sp.rotate_back(self.frame.rotation, direction), self.size)
         a, b, c = sp.dot(d, d), sp.dot(p, d), sp.sub(sp.dot(p, p), 1.0)
         # The ray starts inside, or it comes in ahead.
         return (c <= 0.0) | ((b < 0.0) & (b * b >= a * c))
@@ -134,3 +149,69 @@ class _Volume:
 
 def _divided(v: Sequence[Scalar], size: Sequence[float]) -> tuple:
     return tuple(sp.mul(1.0 / s, x) for s, x in zip(size, v))
+
+
+# Force and torque.
+
+
+class Carried:
+    """What a body is held by: the force and torque that its parent exerts on it and on all it carries itself."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        acceleration: Sequence[Scalar],
+        qvel: Sequence[Scalar],
+        gravity: Sequence[Scalar],
+        mass: Mapping[int, Scalar],
+    ):
+        model = problem.model
+        if any(isinstance(equality, BodyEquality) for equality in model.equalities):
+            raise ModelError("Sensors of force and torque do not know what connect and weld add to them.")
+        self.model, self.where, self.gravity, self.mass = model, problem.where, gravity, mass
+        self.moving = motion(model, problem.where, qvel)
+        self.motions = link_motions(model, problem.where, acceleration)
+        self.contacts = wrenches_on_bodies(problem, acceleration, mass)
+        self.centres = tree_centres(model, problem.where, mass)
+
+    def at_site(self, site: int) -> tuple[tuple, tuple]:
+        """In the frame of a site, and about it."""
+        frame = SiteFrame(self.model, self.where, site)
+        force, torque = sp.ZERO3, sp.ZERO3
+        for body in self._carried_by(int(self.model.mujoco.site_bodyid[site])):
+            for part in (self._inertial(body, frame.place), self._contact(body, frame.place)):
+                force, torque = sp.plus(force, part[0]), sp.plus(torque, part[1])
+        return sp.rotate_back(frame.rotation, force), sp.rotate_back(frame.rotation, torque)
+
+    def _carried_by(self, body: int) -> list[int]:
+        parents, chosen = self.model.mujoco.body_parentid, [body]
+        for child in range(body + 1, len(self.model.bodies)):
+            if int(parents[child]) in chosen:
+                chosen.append(child)
+        return chosen
+
+    def _inertial(self, number: int, place: tuple) -> tuple[tuple, tuple]:
+        """What accelerates a body against gravity: a force, and its torque about a place."""
+        body = self.model.bodies[number]
+        link, factor = body.link, self.mass.get(body.link, 1.0)
+        turned = self.where.rotation[link]
+        quat = sp.quaternion_product(body.quat, body.inertia_quat)
+        com = sp.rotate(sp.quaternion_matrix(body.quat), body.com, body.pos)
+        centre = sp.rotate(turned, com, self.where.position[link])
+        velocity = self.moving.velocity[link]
+        spatial = sp.plus(self.motions[link], link_drift(self.model, self.moving, link))
+        along = sp.plus(sp.point_velocity(spatial, centre), sp.cross(velocity[:3], sp.point_velocity(velocity, centre)))
+        force = sp.scaled(sp.mul(factor, body.mass), sp.minus(along, self.gravity))
+
+        axes = sp.matmul(turned, sp.quaternion_matrix(quat))
+        spin, faster = sp.rotate_back(axes, velocity[:3]), sp.rotate_back(axes, spatial[:3])
+        momentum = [sp.mul(i, w) for i, w in zip(body.inertia, spin)]
+        own = sp.cross(spin, momentum, [sp.mul(i, w) for i, w in zip(body.inertia, faster)])
+        arm = sp.minus(sp.plus(centre, tree_offset(self.where, link)), place)
+        return force, sp.cross(arm, force, sp.scaled(factor, sp.rotate(axes, own)))
+
+    def _contact(self, number: int, place: tuple) -> tuple[tuple, tuple]:
+        """What contacts take off."""
+        wrench = sp.negative(self.contacts[number])
+        arm = sp.minus(self.centres[self.model.bodies[number].root], place)
+        return wrench[3:], sp.cross(arm, wrench[3:], wrench[:3])
