@@ -20,6 +20,7 @@ from slipstream.physics.constraints import contact_cone, joint_rows
 from slipstream.physics.control import as_array, repeat, when
 from slipstream.physics.dynamics import TreeMatrix, bias_forces, link_inertias, mass_matrix
 from slipstream.physics.equalities import equality_rows
+from slipstream.physics.felt import count_numbers, read_forces
 from slipstream.physics.forces import carried_weight, joint_forces, link_forces
 from slipstream.physics.integrate import add_damping, advance_positions, damped_accelerations, turning_rates
 from slipstream.physics.kinematics import Pose, motion, pose
@@ -27,7 +28,6 @@ from slipstream.physics.model import Model
 from slipstream.physics.precision import stiffness
 from slipstream.physics.problem import Problem, touch_forces
 from slipstream.physics.selfcontact import find_slots
-from slipstream.physics.felt import count_numbers, read_forces
 from slipstream.physics.solver import Solution, solve_accelerations
 from slipstream.physics.spatial import Scalar
 from slipstream.physics.tendons import tendon_forces, tendon_path
@@ -107,7 +107,7 @@ def step(
         measure: what to put in the new state's `measured`. Like MuJoCo's own, the wrenches it is given are those
             that the last evaluation of the dynamics saw: at the last stage of the last time step, not after it.
         sensors: names of sensors of forces and accelerations whose readings shall be in the new state's `sensed`, one
-            after the other, from the same evaluation. (What follows from positions and velocities, `read_sensor` reads.)
+            after the other, from the same evaluation. (`read_sensor` reads what follows from positions and velocities.)
     """
     if len(ctrl) != model.nu or len(state.qpos) != model.nq or len(state.qvel) != model.nv:
         raise ValueError(
@@ -210,9 +210,7 @@ class _Given:
 
         return when(last, compute, count, like)
 
-    def sensed(
-        self, solution: Solution, qpos: Sequence[Scalar], qvel: Sequence[Scalar], last: Scalar
-    ) -> list[Scalar]:
+    def sensed(self, solution: Solution, qpos: Sequence[Scalar], qvel: Sequence[Scalar], last: Scalar) -> list[Scalar]:
         """Read sensors in the last evaluation of a step; all others skip the work."""
         if not self.sensors:
             return []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 os.environ.setdefault("MUJOCO_GL", "disable")
@@ -41,71 +41,106 @@ def dm_control_env(name: str, seed: int = 0) -> Any:
 
 
 @dataclass
-class Cases:
-    """States, actions, and what a control step from there leads to; one row per case."""
+class Situation:
+    """A state, as float32 can hold it, so that both engines start at the same place."""
 
     qpos: np.ndarray
     qvel: np.ndarray
     act: np.ndarray
     goal: np.ndarray
     gains: np.ndarray
-    action: np.ndarray
-    observation: np.ndarray
-    reward: np.ndarray
+    sensed: np.ndarray
 
-    def some(self, every: int) -> Cases:
-        return Cases(*(getattr(self, f.name)[::every] for f in fields(self)))
+
+@dataclass
+class Case:
+    """A state, an action, and what a control step from there leads to."""
+
+    before: Situation
+    action: np.ndarray
+    after: Situation
+    observation: np.ndarray
+    reward: float
+
+
+def situation(env: Any, ours: Any) -> Situation:
+    """The state that dm_control is in."""
+    physics, task = env.physics, ours.task
+    goal = np.zeros(0)
+    if task.target is not None:
+        model = physics.named.model
+        places = model.geom_pos if task.target.kind == "geom" else model.site_pos
+        goal = np.array([places["target", axis] for axis in task.target.axes])
+    gains = physics.model.wrap_prm[:4].copy() if task.gains else np.zeros(0)
+    sensed = [physics.named.data.sensordata[name] for name in ours.sensors]
+    data = physics.data
+    return Situation(
+        data.qpos.copy(), data.qvel.copy(), data.act.copy(), goal, gains, np.concatenate([np.zeros(0), *sensed])
+    )
 
 
 def flat(observation: Any) -> np.ndarray:
     return np.concatenate([np.ravel(values) for values in observation.values()])
 
 
-def target_of(env: Any, task: Any) -> np.ndarray:
-    """Where dm_control has put the target, along the axes that ours has."""
-    if task.target is None:
-        return np.zeros(0)
-    places = env.physics.named.model.geom_pos if task.target.kind == "geom" else env.physics.named.model.site_pos
-    return np.array([places["target", axis] for axis in task.target.axes])
-
-
-def visited_cases(name: str, count: int, seed: int = 0, episode: int = 12) -> Cases:
-    """Cases along short episodes with random actions, some of them with a wild push."""
-    env, task = dm_control_env(name, seed), make_env(name).task
+def visited_cases(name: str, count: int, seed: int = 0, episode: int = 12) -> list[Case]:
+    """Cases along short episodes with random actions, some of them with a push, and whatever touches."""
+    env, ours = dm_control_env(name, seed), make_env(name)
     physics, spec, draw = env.physics, env.action_spec(), np.random.default_rng(seed)
-    rows: list[tuple] = []
-    while len(rows) < count:
+    action = np.zeros(0)
+    push = 0.1 if "fish" in name else 1.0  # which is light
+    cases: list[Case] = []
+    while len(cases) < count:
         env.reset()
         for step in range(episode):
-            if step == 0 and len(rows) % 3 == 2:
-                physics.data.qvel[:] = draw.normal(size=physics.model.nv) * (0.1 if "fish" in name else 1.0)
-            # As float32 can hold it, so that both engines start at the same place.
             data = physics.data
+            if step == 0 and len(cases) % 3 == 2:
+                data.qvel[:] = draw.normal(size=physics.model.nv) * push
             for values in (data.qpos, data.qvel, data.act):
                 values[:] = values.astype(np.float32)
             physics.forward()
-            before = [v.copy() for v in (data.qpos, data.qvel, data.act)]
-            gains = physics.model.wrap_prm[:4].copy() if task.gains else np.zeros(0)
-            action = draw.uniform(spec.minimum, spec.maximum).astype(np.float32)
-            # Not `env.step`: it counts steps.
+            before = situation(env, ours)
+            if step % 6 == 0:
+                action = draw.uniform(spec.minimum, spec.maximum).astype(np.float32)
+            # Not `env.step`, which counts steps.
             env.task.before_step(action, physics)
             physics.step(env._n_sub_steps)
-            observation, reward = env.task.get_observation(physics), env.task.get_reward(physics)
-            if step % 4 == 3 or step == 0:
-                rows.append((*before, target_of(env, task), gains, action, flat(observation), reward))
-    return Cases(*(np.array(column) for column in zip(*rows[:count])))
+            after = situation(env, ours)
+            if step % 4 == 3 or step == 0 or (np.abs(after.sensed) > 0.1).any():
+                observation, reward = env.task.get_observation(physics), env.task.get_reward(physics)
+                cases.append(Case(before, action, after, flat(observation), float(reward)))
+    return cases[:count]
 
 
-def our_step(name: str, cases: Cases, backend: str = "auto") -> tuple[np.ndarray, np.ndarray]:
-    """Observation and reward of a step of ours from the same states."""
+def our_view(env: Any, case: Case) -> tuple[np.ndarray, float]:
+    """What ours observes and pays in dm_control's state after the step, in plain Python."""
+    found = case.after
+    given = {f.name: tuple(getattr(found, f.name).tolist()) for f in fields(found)}
+    state = replace(env.start_state(given.pop("qpos"), given.pop("qvel")), **given)
+    terms = env.task.terms(env.view(state, tuple(case.action.tolist())))
+    return np.array(env.observe(state), float), float(env.task.reward(list(terms.values())))
+
+
+def our_step(name: str, cases: list[Case], backend: str = "auto") -> tuple[np.ndarray, np.ndarray]:
+    """Observation and reward of a control step of ours from the same states."""
+    # A humanoid that has fallen down can have more than the six contacts with itself that are the default.
     slots = {"self_contacts": 12} if "humanoid" in name else {}
-    worlds = make(name, len(cases.qpos), backend=backend, **slots)
-    given = {f: getattr(cases, f).T for f in ("qpos", "qvel", "act", "goal", "gains") if getattr(cases, f).shape[1]}
-    worlds.set_state(**{field: np.squeeze(values, 0) if len(values) == 1 else values for field, values in given.items()})
-    outcome = worlds.step(cases.action.T)
+    worlds = make(name, len(cases), backend=backend, **slots)
+    given = {}
+    for field in ("qpos", "qvel", "act", "goal", "gains"):
+        values = np.stack([getattr(case.before, field) for case in cases], axis=1)
+        if len(values):
+            given[field] = values[0] if len(values) == 1 else values
+    worlds.set_state(**given)
+    outcome = worlds.step(np.stack([case.action for case in cases], axis=1))
     return np.asarray(outcome.final_observation).T, np.asarray(outcome.reward)
 
 
-def observation_error(found: np.ndarray, cases: Cases) -> np.ndarray:
+def observation_errors(found: np.ndarray, cases: list[Case]) -> np.ndarray:
     """By case, the largest error relative to the largest number expected."""
-    return np.abs(found - cases.observation).max(-1) / (1.0 + np.abs(cases.observation).max(-1))
+    expected = np.stack([case.observation for case in cases])
+    return np.abs(found - expected).max(-1) / (1.0 + np.abs(expected).max(-1))
+
+
+def reward_errors(found: np.ndarray, cases: list[Case]) -> np.ndarray:
+    return np.abs(found - np.array([case.reward for case in cases]))

@@ -66,7 +66,7 @@ def _humanoid(summary: str, speed: float) -> Task:
 TIME = 20.0
 """Seconds of an episode: so far, times its speed, the floor goes."""
 LIFT = 0.01
-TOES = [f"toe_{end}_{side}" for end, side in (("front", "left"), ("front", "right"), ("back", "right"), ("back", "left"))]
+TOES = ("toe_front_left", "toe_front_right", "toe_back_right", "toe_back_left")
 TOE_SENSORS = tuple(f"{kind}_{toe}" for kind in ("force", "torque") for toe in TOES)
 
 

@@ -117,7 +117,7 @@ TASKS = {
     "walker-walk": _walker("Two legs in a plane that walk at 1 m/s.", 1.0),
     "walker-run": _walker("Two legs in a plane that run at 8 m/s.", 8.0),
     "cheetah-run": Task(
-        "Half a cheetah that runs at 10 m/s.", "cheetah.xml", 1, Sampled(_settle), _see_cheetah, _running
+        "Half a cheetah that runs at 10 m/s.", "cheetah.xml", 1, Sampled(_settle, count=256), _see_cheetah, _running
     ),
     "hopper-stand": _hopper("A leg in a plane that stands.", _standing),
     "hopper-hop": _hopper("A leg in a plane that hops at 2 m/s.", _hopping),

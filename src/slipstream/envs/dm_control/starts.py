@@ -1,7 +1,7 @@
 """How episodes begin.
 
-Where the suite draws numbers, so does the kernel. Where it draws until nothing touches, lifts a robot until it is free, or
-lets it fall first, MuJoCo does the same when the worlds are made, and an episode begins with one of those states.
+Where the suite draws numbers, so does the kernel. Where it draws until nothing touches, lifts a robot until it is free,
+or lets it fall first, MuJoCo does the same when the worlds are made, and an episode begins with one of those states.
 """
 
 # MuJoCo's Python package has no type stubs for its compiled part.

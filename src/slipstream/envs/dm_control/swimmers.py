@@ -39,7 +39,7 @@ def _mouth_to_target(view: View) -> tuple:
     return sp.rotate_back(view.geom_rotation("mouth"), sp.minus(view.target, view.geom("mouth")))
 
 
-def _see_fish(view: View) -> dict[str, Sequence[Any]]:
+def _see_fish(view: View) -> dict[str, list[Any]]:
     seen = {"joint_angles": [view.position(name) for name in FINS], "upright": [view.upright("torso")]}
     if view.target:
         seen["target"] = list(_mouth_to_target(view))
@@ -85,7 +85,7 @@ def _nose_to_target(view: View) -> list[Any]:
     return [x * xx + y * yx, x * xy + y * yy]
 
 
-def _see_swimmer(view: View) -> dict[str, Sequence[Any]]:
+def _see_swimmer(view: View) -> dict[str, list[Any]]:
     speeds: list[Any] = []
     pairs = [("head_vel", "head_gyro"), *((f"velocimeter_{k}", f"gyro_{k}") for k in range(view.model.nu))]
     for linear, angular in pairs:

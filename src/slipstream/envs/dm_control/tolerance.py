@@ -10,9 +10,7 @@ from typing import Any, Literal
 
 import drjit as dr
 
-Sigmoid = Literal[
-    "gaussian", "hyperbolic", "long_tail", "reciprocal", "cosine", "linear", "quadratic", "tanh_squared"
-]
+Sigmoid = Literal["gaussian", "hyperbolic", "long_tail", "reciprocal", "cosine", "linear", "quadratic", "tanh_squared"]
 
 
 def tolerance(

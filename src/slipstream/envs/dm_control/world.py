@@ -19,6 +19,9 @@ from slipstream.envs.env import Float
 from slipstream.envs.locomotion.robot import Robot, State
 from slipstream.random import Rng
 
+PLAIN = "plain"
+"""The table of start states as NumPy has it."""
+
 
 @dataclass
 class SuiteState(State):
@@ -46,7 +49,7 @@ class SuiteWorld(Robot):
         task = self.task
         leave_out = task.leave_out_pairs if leave_out_pairs is None else leave_out_pairs
         self.term_names: tuple[str, ...] = ()
-        self._tables: dict[Any, Any] = {}
+        self._tables: dict[Any, Any] = {}  # by backend; copies of a world share it
         self.sensors = task.sensors
         super().__init__(str(suite_folder() / task.file), task.substeps, leave_out_pairs=leave_out, **robot)
         zeros = (0.0,) * self.model.nv
@@ -61,14 +64,14 @@ class SuiteWorld(Robot):
     def tables(self, types: ArrayTypes) -> Any:
         if isinstance(self.task.start, Drawn):
             return []
-        table = self.task.start.table(self.model, self.sensors)
-        kind = dr.backend_v(types.Float)
+        if PLAIN not in self._tables:
+            self._tables[PLAIN] = self.task.start.table(self.model, self.sensors)
+        table = self._tables[PLAIN]
         if not types.compiled:
-            self._tables[kind] = table
             return []
         states: Any = types.Float(np.ascontiguousarray(table, np.float32).ravel()) + dr.opaque(types.Float, 0.0)
         dr.eval(states)
-        self._tables[kind] = states
+        self._tables[dr.backend_v(types.Float)] = states
         return [states]
 
     def reset(self, rng):
@@ -84,7 +87,7 @@ class SuiteWorld(Robot):
     def _pick(self, number: Any, size: int, count: int) -> list[Any]:
         """A column of the table of states."""
         if isinstance(number, int):
-            return self._tables[dr.backend_v(0.0)][:, number].tolist()
+            return self._tables[PLAIN][:, number].tolist()
         table = self._tables[dr.backend_v(number)]
         index: Any = dr.uint32_array_t(type(number))(number)
         return [dr.gather(type(table), table, index + k * count) for k in range(size)]
