@@ -1,7 +1,7 @@
 """What sensors of forces say: MuJoCo's touch, force and torque sensors and accelerometers.
 
 Unlike other sensors they need the solution of the contacts, so they are read in a physics step. Like MuJoCo's own they
-say what was so in the last evaluation of the dynamics: at the last stage of the step, not after it.
+say what was so at the start of the last time step, not after it.
 """
 
 # MuJoCo's Python package has no type stubs for its compiled part.

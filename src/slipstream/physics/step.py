@@ -107,7 +107,7 @@ def step(
         measure: what to put in the new state's `measured`. Like MuJoCo's own, the wrenches it is given are those
             that the last evaluation of the dynamics saw: at the last stage of the last time step, not after it.
         sensors: names of sensors of forces and accelerations whose readings shall be in the new state's `sensed`, one
-            after the other, from the same evaluation. (`read_sensor` reads what follows from positions and velocities.)
+            after the other, as the last time step found them at its start. (`read_sensor` reads what follows from positions and velocities.)
     """
     if len(ctrl) != model.nu or len(state.qpos) != model.nq or len(state.qvel) != model.nv:
         raise ValueError(
@@ -274,6 +274,8 @@ def _runge_kutta(given: _Given, state: State, last_step: Scalar) -> State:
         qacc = solution.qacc
         rates = turning_rates(model, s.move, s.qvel)
         act_rates = activation_rates(model, given.ctrl, s.act)
+        # Unlike what contacts do to bodies, MuJoCo's sensors are of the first stage.
+        sensed = given.sensed(solution, qpos, s.qvel, (index == 0) & last_step)
         return _Stage(
             move=[dr.select(last, m, reach * r) for m, r in zip(s.move, rates)],
             qvel=[sp.fma(reach, a, v) for a, v in zip(qacc, state.qvel)],
@@ -285,7 +287,7 @@ def _runge_kutta(given: _Given, state: State, last_step: Scalar) -> State:
             measured=given.measured(solution, last & last_step),
             act=[sp.fma(reach, rate, a) for rate, a in zip(act_rates, state.act)],
             act_rates=[sp.fma(weight, rate, total) for rate, total in zip(act_rates, s.act_rates)],
-            sensed=given.sensed(solution, qpos, s.qvel, last & last_step),
+            sensed=[dr.select(index == 0, new, old) for new, old in zip(sensed, s.sensed)],
         )
 
     zero = 0.0 * state.dropped

@@ -97,4 +97,4 @@ def test_each_term_of_the_reward_is_reported_and_makes_the_return():
         worlds.step(action)
     ended = worlds.episode_statistics
     assert ended.episodes == 64 and 0.0 < ended.report["upright"] < 1.0
-    assert 1000 * ended.report["upright"] == pytest.approx(ended.returns["robot"], rel=1e-5)
+    assert 1000 * ended.report["upright"] == pytest.approx(ended.returns["pendulum"], rel=1e-5)

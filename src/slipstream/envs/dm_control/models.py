@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import copy
 import importlib.util
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import mujoco
@@ -28,7 +30,13 @@ def suite_folder() -> Path:
 
 
 def compile_model(file: Path, change: Change | None = None) -> mujoco.MjModel:
-    """A model of the suite. What MuJoCo deprecates in it is nothing a user could mend, and not told."""
+    """A model of the suite, the caller's own."""
+    return copy.copy(_compile(file, change))
+
+
+@cache  # most of the time goes into the sky
+def _compile(file: Path, change: Change | None) -> mujoco.MjModel:
+    # What MuJoCo deprecates in these files is nothing a user could mend, and not told.
     with without_mujoco_warnings():
         if change is None:
             return mujoco.MjModel.from_xml_path(str(file))

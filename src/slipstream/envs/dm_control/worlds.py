@@ -16,5 +16,11 @@ def class_name(task: str) -> str:
 
 for _name, _task in TASKS.items():
     _about = f"{_task.summary}\n\n{_name} of DeepMind's control suite."
-    _fields = {"task": _task, "camera": _task.camera, "__doc__": _about, "__module__": __name__}
+    _fields = {
+        "task": _task,
+        "name": _task.file.removesuffix(".xml"),
+        "camera": _task.camera,
+        "__doc__": _about,
+        "__module__": __name__,
+    }
     globals()[class_name(_name)] = type(class_name(_name), (SuiteWorld,), _fields)
