@@ -107,7 +107,8 @@ def step(
         measure: what to put in the new state's `measured`. Like MuJoCo's own, the wrenches it is given are those
             that the last evaluation of the dynamics saw: at the last stage of the last time step, not after it.
         sensors: names of sensors of forces and accelerations whose readings shall be in the new state's `sensed`, one
-            after the other, as the last time step found them at its start. (`read_sensor` reads what follows from positions and velocities.)
+            after the other, as they were at the start of the last time step. (What follows from positions and
+            velocities alone, `read_sensor` reads.)
     """
     if len(ctrl) != model.nu or len(state.qpos) != model.nq or len(state.qvel) != model.nv:
         raise ValueError(

@@ -98,3 +98,9 @@ def test_each_term_of_the_reward_is_reported_and_makes_the_return():
     ended = worlds.episode_statistics
     assert ended.episodes == 64 and 0.0 < ended.report["upright"] < 1.0
     assert 1000 * ended.report["upright"] == pytest.approx(ended.returns["pendulum"], rel=1e-5)
+
+
+def test_a_single_world_with_elliptic_cones_runs():
+    """Arrays of one number are special to Dr.Jit."""
+    worlds = make("dm-finger-spin", 1)
+    assert np.isfinite(np.asarray(worlds.step(np.ones((2, 1))).observation)).all()

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from slipstream import physics
 from slipstream.envs.dm_control.models import Change
 from slipstream.envs.dm_control.starts import Drawn, Sampled
 from slipstream.envs.dm_control.tolerance import product
@@ -66,6 +65,3 @@ class Task:
     sensors: tuple[str, ...] = ()
     leave_out_pairs: bool = False
     camera: tuple[float, float] | None = None
-
-
-Model = physics.Model
