@@ -1,7 +1,7 @@
 """What the control suite's tasks are worth after some minutes each, with their presets: a table for docs/dm_control.md.
 
-    .venv/bin/python benchmarks/dm_control.py --minutes 10                     # all tasks, one after the other
-    .venv/bin/python benchmarks/dm_control.py --minutes 2 --tasks dm-walker-walk dm-fish-swim
+    .venv/bin/python benchmarks/control_suite.py --minutes 10                     # all tasks, one after the other
+    .venv/bin/python benchmarks/control_suite.py --minutes 2 --tasks dm-walker-walk dm-fish-swim
 
 Every run is the plain command, stopped after so many minutes (compiling and evaluating included). Its best checkpoint
 then plays 20 new episodes. Tasks that are already in the folder are not trained again. With `--write` the table in
