@@ -23,7 +23,7 @@ STARTS = [
     "dm-fish-swim",
     "dm-swimmer-swimmer6",
     "dm-humanoid-walk",
-    "dm-quadruped-walk",
+    pytest.param("dm-quadruped-walk", marks=pytest.mark.slow),  # dm_control lifts it a hundred times
 ]
 COUNT = 200
 

@@ -65,6 +65,14 @@ def test_a_control_step_of_a_large_model_is_dm_controls(name):
     check_steps(name)
 
 
+@pytest.mark.parametrize("name", one_of_each(slow=True))
+def test_a_control_step_of_a_large_model_is_dm_controls_in_plain_python(name):
+    cases = visited_cases(name, 4, seed=2)[-1:]
+    observation, reward = our_step(name, cases, backend="scalar")
+    assert observation_errors(observation, cases).max() < 1e-6
+    assert reward_errors(reward, cases).max() < 1e-6
+
+
 @pytest.mark.parametrize("name", one_of_each(slow=False) + one_of_each(slow=True))
 def test_spaces_and_times_are_dm_controls(name):
     theirs, ours = dm_control_env(name), make_env(name)
