@@ -29,7 +29,9 @@ SENSORS = {
 
 
 def sensor_lines() -> str:
-    return "".join(f'<{kind} name="{kind} {site}" site="{site}"/>' for kind, sites in SENSORS.items() for site in sites)
+    named = [f'{kind} name="{kind} {site}" site="{site}"' for kind, sites in SENSORS.items() for site in sites]
+    clipped = [f'{kind} name="{kind} clipped" site="foot" cutoff="3"' for kind in ("touch", "force")]
+    return "".join(f"<{line}/>" for line in named + clipped)
 
 
 @pytest.mark.parametrize(

@@ -67,17 +67,19 @@ def read_forces(
     for name in sensors:
         number = _number(model, name)
         kind = KIND(model.mujoco.sensor_type[number])
+        site = int(model.mujoco.sensor_objid[number])
         if kind == KIND.mjSENS_TOUCH:
-            values.append(_touch(solution.problem, acceleration, int(model.mujoco.sensor_objid[number])))
+            found: Sequence[Scalar] = [_touch(solution.problem, acceleration, site)]
         elif kind == KIND.mjSENS_ACCELEROMETER:
-            values += read_sensor(model, name, qpos, qvel, solution.qacc)
+            found = read_sensor(model, name, qpos, qvel, solution.qacc)
         elif kind in (KIND.mjSENS_FORCE, KIND.mjSENS_TORQUE):
             carried = carried or Carried(solution.problem, acceleration, qvel, gravity, mass)
-            force, torque = carried.at_site(int(model.mujoco.sensor_objid[number]))
-            values += force if kind == KIND.mjSENS_FORCE else torque
+            found = carried.at_site(site)[0 if kind == KIND.mjSENS_FORCE else 1]
         else:
             what = kind.name.removeprefix("mjSENS_").lower()
             raise ModelError(f"<sensor><{what} name={name!r}>: not computed in a step.")
+        cutoff = float(model.mujoco.sensor_cutoff[number])
+        values += [sp.clip(value, -cutoff, cutoff) for value in found] if cutoff > 0.0 else found
     return [as_array(value, solution.qacc[0]) for value in values]
 
 

@@ -66,13 +66,13 @@ class SuiteWorld(Robot):
             return []
         if PLAIN not in self._tables:
             self._tables[PLAIN] = self.task.start.table(self.model, self.sensors)
-        table = self._tables[PLAIN]
-        if not types.compiled:
-            return []
-        states: Any = types.Float(np.ascontiguousarray(table, np.float32).ravel()) + dr.opaque(types.Float, 0.0)
-        dr.eval(states)
-        self._tables[dr.backend_v(types.Float)] = states
-        return [states]
+        kind = dr.backend_v(types.Float)
+        if types.compiled and kind not in self._tables:
+            plain = np.ascontiguousarray(self._tables[PLAIN], np.float32).ravel()
+            states: Any = types.Float(plain) + dr.opaque(types.Float, 0.0)
+            dr.eval(states)
+            self._tables[kind] = states
+        return [self._tables[kind]] if types.compiled else []
 
     def reset(self, rng):
         start = self.task.start
