@@ -6,6 +6,7 @@ import json
 import sys
 from collections import Counter
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import tyro
@@ -81,6 +82,7 @@ def run(options: CheckModel) -> int:
             "faithful": not failures,
             "failures": failures,
             **summary(model),
+            "legs": legs(options.model, model),
             "notes": notes(model),
             "errors": [asdict(row) for row in found.errors],
             "unstable_in_mujoco": found.unstable,
@@ -119,6 +121,8 @@ def _print(model: Model, found: Agreement, speed: Speed, failures: list[str], op
     print(f"{options.model}: {'supported, but not faithful' if failures else 'supported'}")
     for key, value in summary(model).items():
         print(f"  {key:18} {value}")
+    if found_legs := legs(options.model, model):
+        print(f"  {'legs':18} {found_legs}")
     for note in notes(model):
         print(f"  NOTE: {note}")
     print("\n  one step against MuJoCo, relative to the largest number")
@@ -137,6 +141,23 @@ def _print(model: Model, found: Agreement, speed: Speed, failures: list[str], op
         print(f"  {speed.dropped:.2g} self-contacts per world and step were left out: raise --self-contacts.")
     for failure in failures:
         print(f"  NOT FAITHFUL: {failure}.")
+
+
+def legs(path: str, model: Model) -> str | None:
+    """What `slipstream train legged` would make of a robot; nothing, if it does not float."""
+    from slipstream.envs.legged.anatomy import find_anatomy
+    from slipstream.envs.legged.servos import prepare
+    from slipstream.physics import ModelError, load
+
+    if not model.joints or model.joints[0].kind != "free":
+        return None
+    try:
+        m, motors = prepare(Path(path), None, None)
+        standing = load(m, self_collision=False, leave_out_pairs=True)
+        found = find_anatomy(standing).describe(standing)
+    except ModelError as error:
+        return f"not for `slipstream train legged`: {error}"
+    return f"{found}; motors that become servos: {len(motors)} of {model.nu}"
 
 
 def notes(model: Model) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-EPISODES, EPISODES_IN_GYMNASIUM = 100, 20
+EPISODES, EPISODES_ELSEWHERE = 100, 20
 
 
 @dataclass(frozen=True)
@@ -16,16 +16,17 @@ class Eval:
     """Play whole episodes with the policies of a run and report their returns.
 
     Every world plays exactly one episode, so that short ones do not count more often than long ones. With
-    `--in gymnasium` the policy is also played in Gymnasium's own environment (for robots: MuJoCo's engine). A run that
-    was trained in an environment of Gymnasium is played there, and nowhere else.
+    `--in gymnasium` the policy is also played in Gymnasium's own environment, with `--in mujoco` (any robot) under the
+    same rules, but moved by MuJoCo's own engine with all contacts of the file. A run that was trained in an environment
+    of Gymnasium is played there, and nowhere else.
     """
 
     run: tyro.conf.Positional[str]
     """Directory of the run."""
-    in_: Annotated[Literal["slipstream", "gymnasium"], tyro.conf.arg(name="in")] = "slipstream"
-    """Where to play: only here, or in unmodified Gymnasium too."""
+    in_: Annotated[Literal["slipstream", "gymnasium", "mujoco"], tyro.conf.arg(name="in")] = "slipstream"
+    """Where to play: only here, or in unmodified Gymnasium or in MuJoCo's engine too."""
     episodes: int | None = None
-    """How many episodes to play; by default 100, and 20 wherever Gymnasium has a part in it."""
+    """How many episodes to play; by default 100, and 20 wherever Gymnasium or MuJoCo has a part in it."""
     seed: int = 1_000_003
     """Randomness of the worlds."""
     explore: bool = False
@@ -52,6 +53,7 @@ def run(options: Eval) -> int:
     from slipstream.training.evaluate import evaluate, evaluation_worlds
     from slipstream.training.health import left_out
     from slipstream.training.in_gymnasium import evaluate_in_gymnasium, match
+    from slipstream.training.in_mujoco import evaluate_in_mujoco
     from slipstream.training.loading import load_policies
     from slipstream.training.play import WorldsArena
     from slipstream.training.source import world_of
@@ -61,7 +63,9 @@ def run(options: Eval) -> int:
     directory = RunDirectory.open(options.run)
     config = from_json(directory.config())
     at_home = isinstance(config.driver, PipelineConfig)  # in Gymnasium
-    usual = EPISODES_IN_GYMNASIUM if at_home or options.in_ == "gymnasium" else EPISODES
+    if at_home and options.in_ == "mujoco":
+        raise ValueError("This run was trained in an environment of Gymnasium, where alone it can be played.")
+    usual = EPISODES_ELSEWHERE if at_home or options.in_ != "slipstream" else EPISODES
     episodes = usual if options.episodes is None else options.episodes
     opponents = parse_pairs("--with", options.with_)
     policies, actors = load_policies(directory, options.checkpoint, opponents)
@@ -76,19 +80,24 @@ def run(options: Eval) -> int:
         if options.in_ == "gymnasium":
             chosen = match(worlds.env, env_options)
             there = evaluate_in_gymnasium(policies, actors, chosen.name, chosen.kwargs, episodes, **how)
+        elif options.in_ == "mujoco":
+            there = evaluate_in_mujoco(policies, actors, world, env_options, episodes, **how)
         here = evaluate(policies, actors, WorldsArena(worlds), **how)
     for _, text in left_out(here.report):
         warn(f"{text}.")
     if options.json:
         result = {"run": options.run, "env": config.env, **here.to_json()}
         result |= {"with": opponents} if opponents else {}
-        if there is not None and chosen is not None:
-            result["gymnasium"] = {"env": dataclasses.asdict(chosen), **there.to_json()}
+        if there is not None:
+            env = {} if chosen is None else {"env": dataclasses.asdict(chosen)}
+            result[options.in_] = {**env, **there.to_json()}
         print(strict_json(result))
     elif there is None:
         _show(config.env, here, opponents)
     else:
-        _show_side_by_side(config.env, here, chosen, there)
+        _show_side_by_side(config.env, options.in_, here, there)
+        if chosen is not None and chosen.ignored:
+            print(f"Gymnasium has no option {', '.join(chosen.ignored)}: it was played as it is.")
     return 0
 
 
@@ -108,25 +117,23 @@ def _show(env: str, result: Any, opponents: dict[str, str]) -> None:
         console.print(f"{_words(name)} {value:.3f}")
 
 
-def _show_side_by_side(env: str, here: Any, chosen: Any, there: Any) -> None:
+def _show_side_by_side(env: str, elsewhere: str, here: Any, there: Any) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    columns = ("in", "return", "lowest", "highest", "steps", "forward speed")
-    title = f"{env} here and {chosen.id} in Gymnasium, {here.episodes} episodes each"
-    table = Table(*columns, title=title)
+    place = {"gymnasium": "Gymnasium", "mujoco": "MuJoCo"}[elsewhere]
+    reports = [name for name in here.report if name in there.report and not name.startswith("reward_")]
+    columns = ("in", "return", "lowest", "highest", "steps", *map(_words, reports))
+    table = Table(*columns, title=f"{env} here and in {place}, {here.episodes} episodes each")
     (score,), (other,) = here.groups.values(), there.groups.values()
-    for place, result, found in (("slipstream", here, score), ("gymnasium", there, other)):
+    for where, result, found in (("slipstream", here, score), (elsewhere, there, other)):
         mean, error, lowest, highest = _numbers(found)
-        speed = result.report.get("forward_speed")
-        shown = "" if speed is None else f"{speed:.2f} m/s"
-        table.add_row(place, f"{mean} +- {error}", lowest, highest, f"{result.length:.1f}", shown)
+        reported = (f"{result.report[name]:.2f}" for name in reports)
+        table.add_row(where, f"{mean} +- {error}", lowest, highest, f"{result.length:.1f}", *reported)
     console = Console()
     console.print(table)
     if score.mean > 0:
-        console.print(f"In Gymnasium it gets {other.mean / score.mean:.1%} of its return here.")
-    if chosen.ignored:
-        console.print(f"Gymnasium has no option {', '.join(chosen.ignored)}: it was played as it is.")
+        console.print(f"In {place} it gets {other.mean / score.mean:.1%} of its return here.")
 
 
 def _numbers(score: Any) -> tuple[str, ...]:

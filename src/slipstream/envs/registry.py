@@ -40,6 +40,7 @@ NAMES = {
     "humanoid-flagrun-harder-terrain": "slipstream.envs.locomotion.humanoid_flagrun_harder_terrain:"
     "HumanoidFlagrunHarderTerrain",
     "ant-run": "slipstream.envs.locomotion.ant_run:AntRun",
+    "legged": "slipstream.envs.legged.legged:Legged",
     "tag-gridworld": "slipstream.envs.tag.gridworld:TagGridworld",
     "tag-continuous": "slipstream.envs.tag.continuous:TagContinuous",
     "simple-tag": "slipstream.envs.particles.simple_tag:SimpleTag",

@@ -92,9 +92,56 @@ class Panel:
             self.steer = gui.add_checkbox("choose where it runs", False)
             self.heading = gui.add_slider("heading, degrees", -180, 180, 5, 0)
         self.steering.visible = False
+        self._build_command()
         self.episode = gui.add_markdown("")
         self.extra = gui.add_folder("World")
         self.extra.visible = False
+
+    def _build_command(self) -> None:
+        """For robots that walk as they are told: sliders, and keys beside each other on a keyboard."""
+        gui = self.gui
+        self.commanding = gui.add_folder("Command")
+        with self.commanding:
+            hint = "keys: I and K ahead and back, J and L to the sides, U and O turn, M stands still"
+            self.command = gui.add_checkbox("choose how it walks", False, hint=hint)
+            self.command_speeds = (
+                gui.add_slider("ahead, m/s", -1.0, 1.0, 0.05, 0.0),
+                gui.add_slider("left, m/s", -1.0, 1.0, 0.05, 0.0),
+                gui.add_slider("turn, rad/s", -1.0, 1.0, 0.05, 0.0),
+            )
+        self.commanding.visible = False
+        self._keys: list[Any] = []
+
+    def offer_commands(self, largest: Sequence[float] | None) -> None:
+        """Let viewers tell a robot how to walk, at most as fast as this; None: there is nothing to tell."""
+        self.command.value, self.commanding.visible = False, largest is not None
+        for key in self._keys:
+            key.remove()
+        self._keys = []
+        if largest is None:
+            return
+        for slider, most in zip(self.command_speeds, largest):
+            slider.min, slider.max, slider.value = -most, most, 0.0
+        ahead, left, turn = self.command_speeds
+        steps = (("I", ahead, 1), ("K", ahead, -1), ("J", left, 1), ("L", left, -1), ("U", turn, 1), ("O", turn, -1))
+        for key, slider, sign in steps:
+            name = f"{slider.label.partition(',')[0]} {'faster' if sign > 0 else 'slower'}"
+            self._on_key(key, name, lambda slider=slider, sign=sign: self._nudge(slider, sign))
+        self._on_key("M", "stand still", self._stand)
+
+    def _on_key(self, key: str, name: str, do: Callable[[], None]) -> None:
+        handle = self.gui.add_command(name, hotkey=key)
+        handle.on_trigger(lambda event: do())
+        self._keys.append(handle)
+
+    def _nudge(self, slider: Any, sign: int) -> None:
+        self.command.value = True
+        slider.value = float(np.clip(slider.value + sign * 0.25 * slider.max, slider.min, slider.max))
+
+    def _stand(self) -> None:
+        self.command.value = True
+        for slider in self.command_speeds:
+            slider.value = 0.0
 
     def _listen(self) -> None:
         wishes = self.wishes
@@ -118,6 +165,11 @@ class Panel:
     def wanted_heading(self) -> float | None:
         """Where viewers want the robot to run, in degrees from the x axis; None: where its world says."""
         return float(self.heading.value) if self.steer.value else None
+
+    @property
+    def wanted_command(self) -> tuple[float, ...] | None:
+        """How viewers want the robot to walk; None: as its world says."""
+        return tuple(float(slider.value) for slider in self.command_speeds) if self.command.value else None
 
     # What it says.
 

@@ -45,6 +45,7 @@ class Playing:
         panel.robot.visible = self.can_push
         panel.steering.visible = "target" in self.after
         panel.steer.value = False
+        panel.offer_commands(getattr(arena.env, "fastest_command", None))
         self.show()
 
     def _warn(self, text: str) -> None:
@@ -83,6 +84,11 @@ class Playing:
         heading = self.panel.wanted_heading
         if heading is not None and "target" in self.after and isinstance(stage.arena, LiveWorlds):
             stage.arena.change(target=steered(self.after, self.scene.focus, heading))
+        told = self.panel.wanted_command
+        if told is not None and "command" in self.after and isinstance(stage.arena, LiveWorlds):
+            command = np.array(self.after["command"])
+            command[:, self.scene.focus] = told
+            stage.arena.change(command=command)
         moment = stage.step()
         self.before, self.after, self.ended = self.after, stage.arena.state(), moment.done
 

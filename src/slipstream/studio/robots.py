@@ -175,7 +175,7 @@ class RobotScene(Scene):
         """Which height field each world stands on."""
         if "level" not in state:
             return np.zeros(self.num_worlds, int)
-        return state["level"] * self.env.ground.variants + state["variant"]
+        return state["level"] * self.env.uneven.ground.variants + state["variant"]
 
     def _show_ground(self, state: State) -> None:
         if self.floor is not None:
@@ -196,8 +196,8 @@ class RobotScene(Scene):
         geom = int(np.flatnonzero(self.model.geom_type == FIELD)[0])
         field = int(self.model.geom_dataid[geom])
         half_x, half_y, top, _ = self.model.hfield_size[field]
-        if hasattr(self.env, "heights"):
-            vertices, faces = field_mesh(self.env.heights[number], half_x, half_y)
+        if self.env.uneven is not None:
+            vertices, faces = field_mesh(self.env.uneven.heights[number], half_x, half_y)
             return vertices, faces
         rows, columns = int(self.model.hfield_nrow[field]), int(self.model.hfield_ncol[field])
         start = int(self.model.hfield_adr[field])

@@ -171,6 +171,7 @@ PRESETS = {
     **dict.fromkeys(("humanoid", "humanoid-standup"), ROBOT),
     "ant": replace(ROBOT, replay=ANT_REPLAY),
     **dict.fromkeys(("humanoid-run", "humanoid-flagrun", "ant-run"), replace(ROBOT, total_steps=28_000_000)),
+    "legged": replace(ROBOT, total_steps=15_000_000),
     "humanoid-flagrun-harder": GETTING_UP,
     # As it was trained for docs/results.md, when a feature that had long been 0 (the heights ahead, until a world rises
     # to level 1) still exploded as it first varied.

@@ -33,7 +33,9 @@ def _with_absolute_files(config: TrainConfig) -> dict[str, Any]:
     if not texts or isinstance(config.driver, PipelineConfig) or config.env.startswith(INTERACTIVE):
         return options
     files = env_class(config.env).file_options
-    return options | {name: str(Path(options[name]).resolve()) for name in texts if name in files}
+    paths = {name: Path(options[name]).expanduser() for name in texts if name in files}
+    # Some also take names, of robots that come with the system, say.
+    return options | {name: str(path.resolve()) for name, path in paths.items() if path.exists()}
 
 
 def _absolute(name: str) -> str:

@@ -65,7 +65,7 @@ def moved():
 
 def height(env, level, variant, x, y):
     """Of the ground: the plane through the three corners of the triangle that a place is in."""
-    heights = env.heights[level * 3 + variant]
+    heights = env.uneven.heights[level * 3 + variant]
     u, v = (x + 25.0) / 0.25, (y + 25.0) / 0.25
     i, j = int(v), int(u)
     fy, fx = v - i, u - j

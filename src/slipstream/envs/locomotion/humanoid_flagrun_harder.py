@@ -100,10 +100,6 @@ class HumanoidFlagrunHarder(HumanoidFlagrun):
         low = physics.clearance(self.model, physics.pose(self.model, qpos), self.start_terrain(qpos))
         return [*qpos[:2], qpos[2] - low + CLEARANCE, *qpos[3:]]
 
-    def start_terrain(self, qpos: Sequence[Any]) -> physics.Terrain | None:
-        """The ground where episodes begin."""
-        return None
-
     def start_state(self, qpos: Sequence[Any], qvel: Sequence[Any], rng: Rng | None = None) -> Any:
         state = super().start_state(qpos, qvel, rng)
         return replace(state, began_down=self.is_down(state))

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import drjit as dr
 
-from slipstream import physics
-from slipstream.arrays import ArrayTypes, array_types
 from slipstream.envs.env import Float, Int
 from slipstream.envs.locomotion.humanoid_flagrun_harder import HarderState, HumanoidFlagrunHarder
 from slipstream.envs.locomotion.runner import CLIP
-from slipstream.envs.locomotion.terrain import DEPTH, Ground, show
+from slipstream.envs.locomotion.terrain import Ground, Uneven
 from slipstream.random import Rng
 
 AHEAD, ASIDE = (0.4, 0.8, 1.4, 2.2), (-0.4, 0.0, 0.4)
@@ -62,47 +59,17 @@ class HumanoidFlagrunHarderTerrain(HumanoidFlagrunHarder):
         """
         if not 0 <= start_level < levels:
             raise ValueError(f"start_level must be within 0 .. {levels - 1}, got {start_level}.")
-        self.start_level, self.curriculum, self.levels = start_level, curriculum, levels
-        self.ground = Ground(levels, variants, seed=terrain_seed)
-        self.heights = self.ground.heights()
-        self._terrains: dict[Any, physics.Terrain] = {}
+        self.start_level, self.curriculum = start_level, curriculum
+        self.levels, self.variants = levels, variants
+        self.uneven = Uneven(Ground(levels, variants, seed=terrain_seed))
         super().__init__(**runner)
-
-    # The ground.
-
-    def read_model(self, path: Path) -> Any:
-        return self.ground.put_under(path)
-
-    def tables(self, types: ArrayTypes) -> Any:
-        made = physics.make_terrain(self.model, types, self.heights + DEPTH)
-        self._terrains[dr.backend_v(types.Float)] = made
-        return [made.corners] if types.compiled else []
-
-    def terrain(self, state: Any) -> physics.Terrain:
-        return replace(self.start_terrain(state.qpos), level=state.level * self.ground.variants + state.variant)
-
-    def start_terrain(self, qpos: Sequence[Any]) -> physics.Terrain:
-        """The first field: robots begin in the middle, which is flat and alike on all of them."""
-        traced = next((q for q in qpos if dr.is_jit_v(q)), 0.0)
-        if not self._terrains:  # the features are counted before there are any worlds
-            self.tables(array_types("scalar"))
-        return self._terrains[dr.backend_v(traced)]
-
-    def parameters(self, state: Any) -> physics.Parameters:
-        return replace(super().parameters(state), terrain=self.terrain(state))
-
-    def over_ground(self, state, place):
-        x, y, z = place
-        return z - physics.surface(self.model, self.terrain(state), x, y)[0]
-
-    def show(self, state):
-        show(self.model.mujoco, self.heights[state["level"][0] * self.ground.variants + state["variant"][0]])
 
     # Episodes.
 
     def start_state(self, qpos: Sequence[Any], qvel: Sequence[Any], rng: Rng | None = None) -> Any:
         state = super().start_state(qpos, qvel, rng)
-        return replace(state, level=self.start_level, variant=0 if rng is None else rng.integer(self.ground.variants))
+        variant = 0 if rng is None else rng.integer(self.variants)
+        return replace(state, level=self.start_level, variant=variant)
 
     def move(self, state, action, rng):
         after = super().move(state, action, rng)
@@ -120,12 +87,8 @@ class HumanoidFlagrunHarderTerrain(HumanoidFlagrunHarder):
 
     def heights_ahead(self, state):
         """The ground before the robot, relative to that below it."""
-        sin, cos = self.heading(state)
-        x, y = state.qpos[:2]
-        terrain = self.terrain(state)
-        below, _ = physics.surface(self.model, terrain, x, y)
-        places = ((x + a * cos - s * sin, y + a * sin + s * cos) for a in AHEAD for s in ASIDE)
-        seen = (physics.surface(self.model, terrain, *place)[0] - below for place in places)
+        assert self.uneven is not None
+        seen = self.uneven.heights_around(self.model, state, self.heading(state), AHEAD, ASIDE)
         return [dr.clip(height, -CLIP, CLIP) for height in seen]
 
     def report(self, state):

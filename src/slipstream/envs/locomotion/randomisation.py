@@ -104,9 +104,14 @@ class Variation:
             action: nu scalars.
             past: earlier actions, the newest first, flat.
         """
+        applied = self.delayed(action, past)
+        return tuple(s * a for s, a in zip(self.strength, applied)) if self.strength else applied
+
+    def delayed(self, action: tuple, past: tuple) -> tuple:
+        """The action that is carried out now."""
         count = len(action)
         applied = action
         for steps in range(1, len(past) // count + 1):
             earlier = past[(steps - 1) * count : steps * count]
             applied = tuple(dr.select(self.delay == steps, old, a) for old, a in zip(earlier, applied))
-        return tuple(s * a for s, a in zip(self.strength, applied)) if self.strength else applied
+        return applied

@@ -14,9 +14,11 @@ import drjit as dr
 import numpy as np
 
 from slipstream import physics
+from slipstream.arrays import ArrayTypes
 from slipstream.envs.env import Env, Float, Group, Int
 from slipstream.envs.extras import ExtraMissing
 from slipstream.envs.locomotion.randomisation import Randomisation, Variation
+from slipstream.envs.locomotion.terrain import Uneven
 from slipstream.random import Rng
 from slipstream.spaces import Box
 
@@ -62,8 +64,12 @@ class Robot(Env):
     the robot is seen well, by its size."""
     sensors: tuple[str, ...] = ()
     """Names of sensors of forces and accelerations whose readings a state keeps, in `sensed`."""
-    state_type: ClassVar[type[State]] = State
+    state_type: type[State] = State
     """With more fields (that have defaults) for a task that needs them."""
+    uneven: Uneven | None = None
+    """The ground, where it is not what the file says; states then have a `level` and a `variant`."""
+    physics_step: Callable[..., physics.State] = staticmethod(physics.step)
+    """What moves the robot: our physics, or MuJoCo's own (see `slipstream.physics.original`)."""
 
     def __init__(
         self,
@@ -133,7 +139,10 @@ class Robot(Env):
 
     def read_model(self, path: Path) -> Any:
         """What `physics.load` is given: the file, unless a task changes what is in it."""
-        return str(path)
+        return str(path) if self.uneven is None else self.uneven.put_under(path, "floor")
+
+    def tables(self, types: ArrayTypes) -> Any:
+        return () if self.uneven is None else self.uneven.tables(self.model, types)
 
     def _count_features(self) -> int:
         """The size of the observation: that of a robot in its default pose."""
@@ -180,7 +189,7 @@ class Robot(Env):
         dropped = state.dropped[0] if state.dropped else 0.0 * state.qvel[0]
         coordinates = list(state.qpos), list(state.qvel), list(state.qacc)
         before = physics.State(*coordinates, [], dropped, act=list(state.act))
-        after = physics.step(
+        after = self.physics_step(
             self.model,
             before,
             self.drive(state, action),
@@ -205,7 +214,7 @@ class Robot(Env):
 
     def parameters(self, state: Any) -> physics.Parameters:
         """In what the physics differs from world to world."""
-        return self.variation(state).parameters
+        return replace(self.variation(state).parameters, terrain=self.terrain(state))
 
     def variation(self, state: State) -> Variation:
         """How this episode's robot differs from the model."""
@@ -214,6 +223,20 @@ class Robot(Env):
     def drive(self, state: State, action: tuple) -> tuple:
         """What the motors are told when a policy chooses `action`: nu scalars."""
         return self.variation(state).drive(action, state.past)
+
+    def terrain(self, state: Any) -> physics.Terrain | None:
+        """The height field the robot stands on, if it is not a plane."""
+        return None if self.uneven is None else self.uneven.field(self.model, state)
+
+    def start_terrain(self, qpos: Sequence[Any]) -> physics.Terrain | None:
+        """The ground where episodes begin."""
+        return None if self.uneven is None else self.uneven.start(self.model, qpos)
+
+    def over_ground(self, state: Any, place: Sequence[Any]) -> Any:
+        """The height of a place over the ground below it."""
+        x, y, z = place
+        terrain = self.terrain(state)
+        return z if terrain is None else z - physics.surface(self.model, terrain, x, y)[0]
 
     def place(self, state: State) -> Any:
         """Where the robot is along x: its first coordinate, unless a robot says otherwise."""
@@ -231,6 +254,8 @@ class Robot(Env):
 
     def show(self, state: Mapping[str, np.ndarray]) -> None:
         """Make MuJoCo's model look like the (only) world of a state, as `Worlds.get_state` returned it."""
+        if self.uneven is not None:
+            self.uneven.show(self.model.mujoco, state)
 
     def episode_speed(self, state: State) -> Any:
         """Mean velocity along x since the episode began, in m/s."""

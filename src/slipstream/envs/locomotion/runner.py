@@ -243,14 +243,6 @@ class Runner(Robot):
         """Of the torso over the ground."""
         return self.over_ground(state, state.qpos[:3])
 
-    def terrain(self, state) -> physics.Terrain | None:
-        """The height field the robot stands on, if it is not a plane."""
-        return None
-
-    def over_ground(self, state, place):
-        """The height of a place over the ground below it."""
-        return place[2]
-
     def torso_rotation(self, state):
         """The rotation matrix of the torso, as three rows."""
         return physics.body_rotation(self.model, physics.pose(self.model, state.qpos), 1)

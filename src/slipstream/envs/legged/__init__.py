@@ -1,0 +1,1 @@
+"""Robots on legs, from the MJCF file of anybody's: walk as commanded."""

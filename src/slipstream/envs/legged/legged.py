@@ -1,0 +1,390 @@
+"""Velocity tracking for any robot on legs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import drjit as dr
+
+from slipstream import physics
+from slipstream.envs.env import Float, Int
+from slipstream.envs.legged.anatomy import find_anatomy, with_yaw
+from slipstream.envs.legged.command import Commands, Gait, walks
+from slipstream.envs.legged.rewards import Moment, earned, velocity_error
+from slipstream.envs.legged.senses import Motion, sense
+from slipstream.envs.locomotion.robot import Robot, State
+from slipstream.envs.locomotion.terrain import Ground, Uneven
+from slipstream.random import Rng
+from slipstream.spaces import Box
+
+MODELS = Path(__file__).parent / "models"
+"""Robots of our own, by the names of their files."""
+EPISODE_STEPS = 1000
+INNER = 0.9
+"""A joint is near its limits outside this share of its range."""
+AHEAD, ASIDE = (-1.0, -0.5, 0.0, 0.5, 1.0, 1.5, 2.0), (-0.5, 0.0, 0.5)
+"""Where a robot on uneven ground sees its height, in heights of the base."""
+NOISE = {"velocity": 0.1, "spin": 0.2, "down": 0.05, "joints": 0.02, "speeds": 1.0}
+"""What `observation_noise=1` adds at most, in the units of what is observed."""
+SUCCESS, FAILURE = 0.75, 0.4
+"""An episode in which the velocity earned this share of its reward raises the level of a world; one with less than the
+other lowers it."""
+
+
+@dataclass
+class LeggedState(State):
+    """A robot that is told where to go, in every world."""
+
+    command: tuple[Float, ...] = ()
+    """Velocities ahead and to the left in m/s, and turn in rad/s."""
+    last: tuple[Float, ...] = ()
+    """The previous action, nu."""
+    phase: Float = 0.0
+    """Of the gait, 0 .. 1."""
+    paid: tuple[Float, ...] = ()
+    """What each term of the reward has earned in the episode."""
+    missed: tuple[Float, ...] = ()
+    """Sums over the episode of the errors of velocity and of turn."""
+    noise: tuple[Float, ...] = ()
+    """What is added to the features (with noise)."""
+    seen: tuple[Float, ...] = ()
+    """Earlier features, the newest first (with a history)."""
+
+
+@dataclass
+class UnevenState(LeggedState):
+    """The same, on ground in levels."""
+
+    level: Int = 0
+    """How hard the ground is; kept from episode to episode."""
+    variant: Int = 0
+    """Which ground of that level."""
+
+
+class Legged(Robot):
+    """Walk as commanded, on any number of legs: a robot from its MJCF file.
+
+    The command says how fast to go ahead and sideways and how fast to turn, and changes from time to time. Actions
+    are joint angles around those of the home pose, for the robot's own servos, or for servos that its motors become.
+    """
+
+    max_steps = EPISODE_STEPS
+    state_type = LeggedState
+    file_options = ("model",)
+
+    def __init__(
+        self,
+        model: str = "quadruped",
+        *,
+        control_time: float = 0.02,
+        home: str | None = None,
+        feet: str | None = None,
+        action_scale: float = 0.5,
+        stiffness: float | None = None,
+        damping: float | None = None,
+        max_ahead: float = 1.0,
+        max_sideways: float = 0.5,
+        max_turn: float = 1.0,
+        command_time: float = 5.0,
+        standing_share: float = 0.1,
+        tracking_width: float = 0.4,
+        gait_period: float | None = None,
+        ground: Literal["flat", "rough", "stairs"] = "flat",
+        start_level: int = 0,
+        curriculum: bool = True,
+        levels: int = 10,
+        see_velocity: bool = True,
+        observation_noise: float = 0.0,
+        history: int = 0,
+        fall_tilt: float = 60.0,
+        fall_height: float = 0.5,
+        contacts: Literal["feet", "all"] = "feet",
+        velocity_reward_weight: float = 1.5,
+        turn_reward_weight: float = 1.0,
+        gait_reward_weight: float = 1.0,
+        alive_reward_weight: float = 0.25,
+        bounce_cost_weight: float = 0.5,
+        wobble_cost_weight: float = 0.05,
+        tilt_cost_weight: float = 2.0,
+        effort_cost_weight: float = 0.2,
+        jerk_cost_weight: float = 0.1,
+        limit_cost_weight: float = 1.0,
+        pose_cost_weight: float = 0.1,
+        slip_cost_weight: float = 0.1,
+        self_contacts: int = 0,
+        **robot: Any,
+    ):
+        """Args:
+        model: the path of an MJCF file, or `quadruped` or `biped` for a robot of our own.
+        control_time: seconds between two actions.
+        home: the keyframe it stands in; None: one named home or stand, else the first, else the default pose.
+        feet: names of geoms or bodies, with commas between them; None: what is on the ground at home.
+        action_scale: how far from home an action of 1 moves a joint, in radians.
+        stiffness: of the servos, in Nm/rad; None: the file's own, and of motors their whole torque for 0.4 rad.
+        damping: of the servos, in Nms/rad; None: the file's own, and of motors a fortieth of their stiffness.
+        max_ahead: the fastest command, in m/s; backwards half of it.
+        max_sideways: the fastest command to the side, in m/s.
+        max_turn: the fastest command to turn, in rad/s.
+        command_time: seconds after which there is a new command.
+        standing_share: of all commands, how many are to stand.
+        tracking_width: the error in m/s and rad/s at which tracking earns 1/e.
+        gait_period: seconds in which each foot is lifted once; None: by the height of the base.
+        ground: `flat` as in the file, or `rough` or with `stairs` in levels.
+        start_level: the level of a world's first episode.
+        curriculum: whether the level changes with success and failure.
+        levels: how many there are; level 0 is flat.
+        see_velocity: whether the robot knows its velocity over ground, which few sensors measure.
+        observation_noise: how noisy the sensors are; 1 is usual for cheap ones.
+        history: how many earlier observations are seen too.
+        fall_tilt: the base has fallen beyond this angle, in degrees.
+        fall_height: it has also fallen below this share of its height at home.
+        contacts: what of the robot meets the ground: its feet alone, which is faster, or all that the file says.
+        self_contacts: how many contacts a robot can have with itself at once. 0: its parts pass through each other.
+        """
+        self.tracking_width = tracking_width
+        self.home, self.foot_names = home, tuple(filter(None, (feet or "").replace(" ", "").split(",")))
+        self.action_scale, self.stiffness, self.damping = action_scale, stiffness, damping
+        self.contacts = contacts
+        self.see_velocity, self.observation_noise, self.history = see_velocity, observation_noise, history
+        self.start_level, self.curriculum, self.levels = start_level, curriculum, levels
+        self.fall_cosine, self.fall_height = math.cos(math.radians(fall_tilt)), fall_height
+        self.weights = {
+            "velocity": velocity_reward_weight,
+            "turn": turn_reward_weight,
+            "gait": gait_reward_weight,
+            "alive": alive_reward_weight,
+            "bounce": bounce_cost_weight,
+            "wobble": wobble_cost_weight,
+            "tilt": tilt_cost_weight,
+            "effort": effort_cost_weight,
+            "jerk": jerk_cost_weight,
+            "limit": limit_cost_weight,
+            "pose": pose_cost_weight,
+            "slip": slip_cost_weight,
+        }
+        positive = {"control_time": control_time, "command_time": command_time}
+        positive |= {"action_scale": action_scale, "tracking_width": tracking_width}
+        self._check(positive)
+        if ground != "flat":
+            self.uneven = Uneven(Ground(levels, half_size=12.0, spacing=0.1, shape=ground))
+            self.state_type = UnevenState
+        own = MODELS / f"{model}.xml"
+        super().__init__(str(own if own.is_file() else model), 1, self_contacts=self_contacts, **robot)
+        self.frame_skip = max(1, round(control_time / self.model.options.timestep))
+        self.time_step = self.playback_step = self.model.options.timestep * self.frame_skip
+        steps = max(1, round(command_time / self.time_step))
+        self.commands = Commands(max_ahead, max_sideways, max_turn, steps, standing_share)
+        self.gait = Gait.of(len(self.anatomy.feet), self.anatomy.height, gait_period)
+        (group,) = self.groups
+        self.groups = (replace(group, action=Box(self.model.nu, -1.0, 1.0)),)
+        self.notes = (f"{Path(model).name}: {self.anatomy.describe(self.model)}.",)
+
+    def _check(self, positive: Mapping[str, float]) -> None:
+        for name, value in positive.items():
+            if not value > 0:
+                raise ValueError(f"{name} must be positive, got {value}.")
+        if not 0 <= self.start_level < self.levels:
+            raise ValueError(f"start_level must be within 0 .. {self.levels - 1}, got {self.start_level}.")
+        if self.history < 0 or self.observation_noise < 0:
+            raise ValueError("history and observation_noise must be 0 or more.")
+
+    # The robot.
+
+    def read_model(self, path: Path) -> Any:
+        from slipstream.envs.legged.servos import floor_of, prepare
+
+        uneven = self.uneven
+        lay = None if uneven is None else lambda spec: uneven.ground.lay(spec, floor_of(spec))
+        m, _ = prepare(path, self.stiffness, self.damping, lay)
+        return m if uneven is None else uneven.level_out(m)
+
+    def _load_model(self, *how: Any) -> physics.Model:
+        model = super()._load_model(*how)
+        ground = None if self.uneven is None else self.uneven.start(model, ())
+        self.anatomy = find_anatomy(model, self.home, self.foot_names, ground)
+        if self.contacts == "all":
+            return model
+        feet = {geom for foot in self.anatomy.feet for geom in foot.geoms}
+        # MuJoCo's own model, in which policies are judged by `eval --in mujoco`, keeps all of them.
+        pairs = (pair for pair in model.pairs if not pair.is_external or feet & {pair.geom1, pair.geom2})
+        return replace(model, pairs=tuple(pairs))
+
+    def drive(self, state: Any, action: tuple) -> tuple:
+        """The angles that servos are told."""
+        variation = self.variation(state)
+        targets = []
+        for i, chosen in enumerate(variation.delayed(action, state.past)):
+            joint = self.model.joints[self.anatomy.driven[i]]
+            low, high = self.model.actuators[i].ctrl_range
+            target = dr.clip(self.anatomy.home[joint.qpos] + self.action_scale * chosen, low, high)
+            if variation.strength:  # a weak servo is one that wants to go less far
+                angle = state.qpos[joint.qpos]
+                target = angle + variation.strength[i] * (target - angle)
+            targets.append(target)
+        return tuple(targets)
+
+    # How an episode begins.
+
+    def reset(self, rng):
+        qpos = with_yaw(self.anatomy.home, rng.uniform(-math.pi, math.pi))
+        for joint in self.legs:
+            bent = qpos[joint.qpos] + rng.uniform(-0.1, 0.1)
+            qpos[joint.qpos] = dr.clip(bent, *joint.range) if joint.limited else bent
+        return self.start_state(qpos, self.noisy_velocities(rng, 0.05), rng)
+
+    def start_state(self, qpos: Sequence[Any], qvel: Sequence[Any], rng: Rng | None = None) -> Any:
+        state = replace(
+            super().start_state(qpos, qvel, rng),
+            command=(0.0, 0.0, 0.0) if rng is None else self.commands.draw(rng),
+            last=(0.0,) * self.model.nu,
+            phase=0.0 if rng is None else rng.uniform(0.0, 1.0),
+            paid=(0.0,) * sum(weight != 0 for weight in self.weights.values()),
+            missed=(0.0, 0.0),
+        )
+        if self.uneven is not None:
+            variant = 0 if rng is None else rng.integer(self.uneven.ground.variants)
+            state = replace(state, level=self.start_level, variant=variant)
+        if not (self.observation_noise or self.history):
+            return state
+        features = len(self.features(state))
+        if self.observation_noise:
+            state = replace(state, noise=self.draw_noise(rng, features))
+        return replace(state, seen=(0.0,) * (self.history * features))
+
+    def next_episode(self, ended, fresh):
+        """Harder ground for a robot that walked as commanded, easier ground for one that did not."""
+        if self.uneven is None or not self.curriculum:
+            return fresh
+        names = [name for name, weight in self.weights.items() if weight]
+        share = ended.paid[names.index("velocity")] * (1.0 / (self.weights["velocity"] * EPISODE_STEPS))
+        change = dr.select(share > SUCCESS, 1, 0) - dr.select(share < FAILURE, 1, 0)
+        return replace(fresh, level=dr.clip(ended.level + change, 0, self.levels - 1))
+
+    @property
+    def fastest_command(self) -> tuple[float, float, float]:
+        """Ahead, to the side, and to turn."""
+        return self.commands.ahead, self.commands.sideways, self.commands.turn
+
+    # A step.
+
+    def step(self, state, action, rng):
+        after = self.simulate(state, action, rng)
+        motion = self.sense(after)
+        moment = self.moment(state, after, action, motion)
+        terms = earned(moment, self.weights)
+        fallen = self.has_fallen(after, motion)
+        errors = (dr.sqrt(velocity_error(moment)), dr.abs(motion.turn - state.command[2]))
+        after = replace(
+            after,
+            command=self.commands.after(state.command, after.step, rng),
+            last=action,
+            phase=self.gait.after(state.phase, self.time_step),
+            paid=tuple(before + term for before, term in zip(state.paid, terms.values())),
+            missed=tuple(before + error for before, error in zip(state.missed, errors)),
+        )
+        if self.observation_noise:
+            after = replace(after, noise=self.draw_noise(rng, len(state.noise)))
+        if self.history:
+            after = replace(after, seen=(*self.noisy(state), *state.seen)[: len(state.seen)])
+        return after, sum(terms.values()), fallen
+
+    def moment(self, before: Any, after: Any, action: tuple, motion: Motion) -> Moment:
+        """What the reward of a step is made of."""
+        limits = [_limit(a.force_range, self.model.joints[a.joint].force_range) for a in self.model.actuators]
+        told = self.drive(before, action)
+        torques = physics.actuator_forces(self.model, after.qpos, after.qvel, told, after.act)
+        walking = walks(before.command)
+        rest = (foot.place[2] for foot in self.anatomy.feet)
+        return Moment(
+            motion=motion,
+            command=before.command,
+            walks=walking,
+            width=self.tracking_width,
+            bend=tuple(after.qpos[j.qpos] - self.anatomy.home[j.qpos] for j in self.legs),
+            beyond=tuple(_beyond(after.qpos[j.qpos], j.range) for j in self.legs if j.limited),
+            effort=tuple(torque * (1.0 / limit) for torque, limit in zip(torques, limits)),
+            change=tuple(new - old for new, old in zip(action, before.last)),
+            lift=tuple(self.over_ground(after, foot) - height for foot, height in zip(motion.feet, rest)),
+            swing=self.gait.heights(before.phase, walking),
+            clearance=self.gait.clearance,
+        )
+
+    def has_fallen(self, state: Any, motion: Motion) -> Any:
+        low = self.over_ground(state, state.qpos[:3]) < self.fall_height * self.anatomy.height
+        return low | (-motion.down[2] < self.fall_cosine)
+
+    # What the robot observes.
+
+    def observe(self, state):
+        return (*self.noisy(state), *state.seen)
+
+    def features(self, state: Any) -> list[tuple[Any, float]]:
+        """What is seen now, each with how noisy it is."""
+        motion = self.sense(state)
+        sin, cos = dr.sincos(2.0 * math.pi * state.phase)
+        walking = walks(state.command)
+        kinds = {
+            "velocity": (motion.ahead, motion.left, motion.up) if self.see_velocity else (),
+            "spin": motion.spin,
+            "down": motion.down,
+            "command": state.command,
+            "clock": (dr.select(walking, sin, 0.0), dr.select(walking, cos, 0.0)),
+            "joints": tuple(state.qpos[j.qpos] - self.anatomy.home[j.qpos] for j in self.legs),
+            "speeds": tuple(0.1 * state.qvel[j.dof] for j in self.legs),
+            "last": state.last,
+            "ground": self.heights_around(state, motion),
+        }
+        return [(value, NOISE.get(kind, 0.0)) for kind, values in kinds.items() for value in values]
+
+    def heights_around(self, state: Any, motion: Motion) -> Sequence[Any]:
+        if self.uneven is None:
+            return ()
+        size = self.anatomy.height
+        ahead, aside = (tuple(size * distance for distance in grid) for grid in (AHEAD, ASIDE))
+        return self.uneven.heights_around(self.model, state, motion.heading, ahead, aside)
+
+    def noisy(self, state: Any) -> list[Any]:
+        """The features of now, as the sensors give them."""
+        features = self.features(state)
+        if not state.noise:
+            return [value for value, _ in features]
+        scale = self.observation_noise
+        return [value + scale * spread * noise for (value, spread), noise in zip(features, state.noise)]
+
+    def draw_noise(self, rng: Rng | None, count: int) -> tuple:
+        return (0.0,) * count if rng is None else tuple(rng.uniform(-1.0, 1.0) for _ in range(count))
+
+    def report(self, state):
+        steps = 1.0 / dr.maximum(1.0 * state.step, 1.0)
+        errors = {"velocity_error": state.missed[0] * steps, "turn_error": state.missed[1] * steps}
+        names = (name for name, weight in self.weights.items() if weight)
+        level = {} if self.uneven is None else {"level": 1.0 * state.level}
+        return errors | {f"reward_{name}": paid for name, paid in zip(names, state.paid)} | level
+
+    # Measuring.
+
+    @cached_property
+    def legs(self) -> tuple:
+        """All joints but the one of the base."""
+        return tuple(joint for joint in self.model.joints[1:] if joint.kind == "hinge")
+
+    def sense(self, state: Any) -> Motion:
+        return sense(self.model, self.anatomy, state.qpos, state.qvel)
+
+
+def _limit(*ranges: Sequence[float]) -> float:
+    """The largest force within all of some ranges."""
+    least = min(max(abs(low), abs(high)) for low, high in ranges)
+    return least if math.isfinite(least) else 1.0
+
+
+def _beyond(angle: Any, bounds: Sequence[float]) -> Any:
+    """How far an angle is outside the inner part of a range."""
+    low, high = bounds
+    middle, half = 0.5 * (low + high), 0.5 * INNER * (high - low)
+    return dr.maximum(dr.abs(angle - middle) - half, 0.0)

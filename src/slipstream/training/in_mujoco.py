@@ -1,0 +1,39 @@
+"""Policies of robots under their own rules, but in MuJoCo's engine: the proof that they learned no quirk of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from slipstream.envs.locomotion.robot import Robot
+from slipstream.envs.registry import AnyEnv, make, make_env
+from slipstream.physics.original import OriginalEngine
+from slipstream.training.evaluate import Evaluation, evaluate
+from slipstream.training.play import WorldsArena
+from slipstream.training.policies import ByPolicy, Policies
+
+
+def evaluate_in_mujoco(
+    policies: Policies,
+    actors: ByPolicy,
+    env: AnyEnv,
+    options: Mapping[str, Any],
+    episodes: int,
+    *,
+    explore: bool = False,
+    seed: int = 0,
+) -> Evaluation:
+    """Play one episode in each of some worlds whose robots are moved by MuJoCo's C code.
+
+    The rules run in plain Python, some hundred steps a second.
+
+    Args:
+        env: a robot's world.
+        options: of the world.
+    """
+    robot = make_env(env, **options).for_evaluation()
+    if not isinstance(robot, Robot):
+        raise ValueError(f"MuJoCo can only play robots; {type(robot).__name__} is none.")
+    robot.physics_step = OriginalEngine(robot.model)
+    worlds = make(robot, episodes, seed, "scalar")
+    return evaluate(policies, actors, WorldsArena(worlds), explore=explore, seed=seed)
