@@ -27,7 +27,7 @@ SLOW = ("humanoid", "quadruped", "swimmer15")
 
 def one_of_each(slow: bool) -> list[str]:
     """The last task of each model; the others differ in what is observed and paid, which plain Python tells."""
-    last = {env_class(name).task.file + str("15" in name): name for name in TASKS}
+    last = {(env_class(name).task.file, "15" in name, "spin" in name): name for name in TASKS}
     return [name for name in last.values() if any(model in name for model in SLOW) == slow]
 
 
@@ -51,7 +51,7 @@ def check_steps(name: str) -> None:
     assert observation_errors(observation, cases).max() < limit
     assert reward_errors(reward, cases).max() < limit
     if env_class(name).task.sensors:
-        assert sum(np.abs(case.after.sensed[-8:]).max() > 0.1 for case in cases) > 5
+        assert sum(np.abs(case.after.sensed[-8:]).max() > 0.1 for case in cases) > 2
 
 
 @pytest.mark.parametrize("name", one_of_each(slow=False))
