@@ -63,7 +63,7 @@ def test_an_unknown_option_is_bad_input(capsys, command):
     ("arguments", "message"),
     [
         (("train",), "Name a world to train in"),
-        (("train", "cartpol"), "Unknown environment 'cartpol': did you mean 'cartpole'?"),
+        (("train", "cartpol"), "Unknown environment 'cartpol': did you mean 'cartpole'"),
         (("train", "nothing.py:World"), "There is no file nothing.py"),
         (("train", "tag-gridworld", "--option", "num_tager=3"), "Unknown option 'num_tager' of tag-gridworld: did you"),
         (("train", "cartpole", "--option", "gravity=3"), "Unknown option 'gravity' of cartpole: it has none"),

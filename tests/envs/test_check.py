@@ -32,9 +32,10 @@ def test_sound_worlds_pass(env):
     assert [p for r in results for p in r.problems] == []
 
 
-ROBOTS = [name for name, place in NAMES.items() if "locomotion" in place]
+ROBOTS = [name for name, place in NAMES.items() if "locomotion" in place or "dm_control" in place]
 LARGE = [name for name in ROBOTS if name.startswith("humanoid") and name != "humanoid-run"]
 """In plain Python a humanoid takes minutes; one of them is always checked."""
+LARGE += [name for name in ROBOTS if name.startswith("dm-") and name not in ("dm-hopper-hop", "dm-reacher-easy")]
 PARITY = "compiled and scalar agree"
 
 

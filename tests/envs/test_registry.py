@@ -52,7 +52,9 @@ def my_world(tmp_path):
     return path
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.slow] if n.startswith("dm-") else []) for n in NAMES]
+)
 def test_every_name_makes_worlds_with_a_description(name):
     worlds = make(name, num_worlds=2)
     assert worlds.num_worlds == 2

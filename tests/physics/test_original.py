@@ -20,6 +20,7 @@ def original(name: str, worlds: int, **options):
     ("name", "options"),
     [
         ("hopper", {}),
+        ("dm-hopper-stand", {}),
         ("ant", {"random_mass": 0.2, "random_friction": 0.3, "random_push": 1.0, "push_interval": 0.1}),
         ("legged", {"model": "biped", "integrator": "euler"}),
     ],

@@ -19,6 +19,7 @@ KINDS = {
 OTHERS = """<jointpos name="jp" joint="knee"/><jointvel name="jv" joint="knee"/><ballquat name="bq" joint="hip"/>
   <ballangvel name="bv" joint="hip"/><tendonpos name="tp" tendon="cord"/><tendonvel name="tv" tendon="cord"/>
   <actuatorpos name="ap" actuator="motor"/><actuatorvel name="av" actuator="motor"/>
+  <subtreecom name="sc" body="shin"/><subtreelinvel name="sv" body="shin"/><subtreelinvel name="all" body="imu"/>
   <actuatorfrc name="af" actuator="motor"/><gyro name="clipped" site="imu" cutoff="0.5"/>"""
 XML = """<mujoco><worldbody><geom type="plane" size="5 5 1"/><body name="imu" pos="0 0 0.5"><freejoint/>
   <geom name="imu" type="box" size="0.2 0.1 0.05" euler="10 20 30" pos="0.1 0 0"/><site name="imu" pos="0.05 0.02 0.1"

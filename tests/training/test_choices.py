@@ -2,7 +2,7 @@
 
 import pytest
 
-from slipstream.algos.settings import A2CConfig, PPOConfig
+from slipstream.algos.settings import A2CConfig, PPOConfig, SACConfig
 from slipstream.envs.classic.cartpole import CartPole
 from slipstream.envs.env import Env, Group
 from slipstream.spaces import Box, Discrete
@@ -84,3 +84,11 @@ def test_a_class_and_an_object_are_worlds_as_well_as_a_name():
     assert default_config(CartPole()).policies == default_config("cartpole").policies
     with pytest.raises(ValueError, match="Unknown setting 'wind'"):
         default_config(Tuned(), wind=1.0)
+
+
+@pytest.mark.parametrize(("name", "worlds"), [("dm-walker-walk", 128), ("dm-humanoid-run", 256)])
+def test_tasks_of_the_control_suite_learn_by_sac(name, worlds):
+    config = default_config(name)
+    (policy,) = config.policies.values()
+    assert isinstance(policy.settings, SACConfig) and policy.settings.reward_scale == 1.0
+    assert config.driver.num_worlds == worlds

@@ -202,7 +202,9 @@ def test_lines_on_a_bare_floor_show_that_a_robot_moves(tmp_path):
     assert np.abs(first - a_metre_on).max() < 10
 
 
-@pytest.mark.parametrize("name", [n for n, where in NAMES.items() if "locomotion" not in where])
+@pytest.mark.parametrize(
+    "name", [n for n, where in NAMES.items() if "locomotion" not in where and "dm_control" not in where]
+)
 def test_worlds_without_a_robot_draw_what_happens(name):
     env = make_env(name)
     worlds = Worlds(env, 1, seed=1, backend="scalar")

@@ -16,6 +16,8 @@ class ExtraMissing(ValueError):
 
     def __init__(self, package: str):
         who, extra = ("Trading needs", "trading") if package in TRADING else ("Robots need", "robots")
+        if package == "dm_control":
+            who, extra = "The control suite needs", "dm-control"
         super().__init__(f"{who} {package}: pip install slipstream-rl[{extra}]")
 
 

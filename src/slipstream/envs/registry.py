@@ -48,6 +48,32 @@ NAMES = {
     "stock-trading": "slipstream.envs.trading.stock_trading:StockTrading",
 }
 
+CONTROL_SUITE = {
+    "pendulum": ("swingup",),
+    "cartpole": ("balance", "balance-sparse", "swingup", "swingup-sparse"),
+    "acrobot": ("swingup", "swingup-sparse"),
+    "reacher": ("easy", "hard"),
+    "finger": ("spin", "turn-easy", "turn-hard"),
+    "ball-in-cup": ("catch",),
+    "point-mass": ("easy", "hard"),
+    "walker": ("stand", "walk", "run"),
+    "cheetah": ("run",),
+    "hopper": ("stand", "hop"),
+    "fish": ("upright", "swim"),
+    "swimmer": ("swimmer6", "swimmer15"),
+    "humanoid": ("stand", "walk", "run"),
+    "quadruped": ("walk", "run"),
+}
+"""Tasks of DeepMind's control suite, by what they are done with."""
+
+
+def _suite_places() -> dict[str, str]:
+    names = [f"dm-{domain}-{task}" for domain, tasks in CONTROL_SUITE.items() for task in tasks]
+    return {n: f"slipstream.envs.dm_control.worlds:{n.title().replace('-', '')}" for n in names}
+
+
+NAMES |= _suite_places()
+
 
 AnyEnv = str | type[Env] | Env
 """A world by its name, by its class, or made already."""

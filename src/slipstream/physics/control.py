@@ -32,12 +32,14 @@ def when(condition: Any, compute: Callable[[], Sequence[Scalar]], count: int, li
     """
     if isinstance(condition, bool):
         return list(compute()) if condition else [0.0] * count
-    kind = type(like)
+    zero = type(like)(
+        0.0
+    )  # made out here: with a single world it would leave the branch as it is, and be unknown there
     return dr.if_stmt(
         (),
         condition,
         lambda: [as_array(value, like) for value in compute()],
-        lambda: [kind(0.0) for _ in range(count)],
+        lambda: [zero] * count,
     )
 
 

@@ -49,6 +49,7 @@ class OriginalEngine:
         pushes: Pushes | None = None,
         parameters: Parameters | None = None,
         measure: Measure | None = None,
+        sensors: Sequence[str] = (),
     ) -> State:
         """See `step`."""
         self._apply(model, parameters or Parameters())
@@ -72,6 +73,7 @@ class OriginalEngine:
             qacc=d.qacc_warmstart.tolist(),
             act=d.act.tolist(),
             measured=measured,
+            sensed=[value for name in sensors for value in d.sensor(name).data.tolist()],
         )
 
     def _apply(self, model: Model, parameters: Parameters) -> None:

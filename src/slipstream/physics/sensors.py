@@ -16,7 +16,15 @@ from slipstream.physics import spatial as sp
 from slipstream.physics.actuators import actuator_forces, transmission
 from slipstream.physics.dynamics import link_motions
 from slipstream.physics.equalities import link_drift
-from slipstream.physics.kinematics import Motion, Pose, link_quaternion, motion, pose, unit_quaternion
+from slipstream.physics.kinematics import (
+    Motion,
+    Pose,
+    centre_of_mass,
+    link_quaternion,
+    motion,
+    pose,
+    unit_quaternion,
+)
 from slipstream.physics.loading_tendons import on_link
 from slipstream.physics.model import Model
 from slipstream.physics.refusal import ModelError
@@ -146,6 +154,25 @@ def _tendon(r: _Reading) -> tuple:
     return path.length, path.speed(r.qvel)
 
 
+def _subtree(r: _Reading) -> list[int]:
+    """The links of all bodies that descend from a body, itself included."""
+    links, first = r.model.links, r.model.bodies[r.object].link
+    chosen = {first}
+    for index in range(first + 1, len(links)):
+        if links[index].parent in chosen:
+            chosen.add(index)
+    return sorted(chosen)
+
+
+def _subtree_velocity(r: _Reading) -> tuple:
+    total, mass = sp.ZERO3, 0.0
+    for index in _subtree(r):
+        link = r.model.links[index]
+        centre = sp.rotate(r.where.rotation[index], link.com, r.where.position[index])
+        total, mass = sp.scaled(link.mass, sp.point_velocity(r.moving.velocity[index], centre), total), mass + link.mass
+    return sp.scaled(1.0 / mass, total)
+
+
 READERS: dict[Any, Callable[[_Reading], Sequence[Scalar]]] = {
     KIND.mjSENS_GYRO: lambda r: sp.rotate_back(r.rotation, r.velocity[:3]),
     KIND.mjSENS_VELOCIMETER: lambda r: sp.rotate_back(r.rotation, sp.point_velocity(r.velocity, r.point)),
@@ -165,6 +192,8 @@ READERS: dict[Any, Callable[[_Reading], Sequence[Scalar]]] = {
     KIND.mjSENS_TENDONVEL: lambda r: _tendon(r)[1:],
     KIND.mjSENS_ACTUATORPOS: lambda r: _actuator(r)[:1],
     KIND.mjSENS_ACTUATORVEL: lambda r: _actuator(r)[1:],
+    KIND.mjSENS_SUBTREECOM: lambda r: centre_of_mass(r.model, r.where, _subtree(r)),
+    KIND.mjSENS_SUBTREELINVEL: _subtree_velocity,
     KIND.mjSENS_ACTUATORFRC: lambda r: (actuator_forces(r.model, r.qpos, r.qvel, r.ctrl, r.act, r.where)[r.object],),
 }
 """By kind of sensor, how it is read."""

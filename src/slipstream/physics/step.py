@@ -20,6 +20,7 @@ from slipstream.physics.constraints import contact_cone, joint_rows
 from slipstream.physics.control import as_array, repeat, when
 from slipstream.physics.dynamics import TreeMatrix, bias_forces, link_inertias, mass_matrix
 from slipstream.physics.equalities import equality_rows
+from slipstream.physics.felt import count_numbers, read_forces
 from slipstream.physics.forces import carried_weight, joint_forces, link_forces
 from slipstream.physics.integrate import add_damping, advance_positions, damped_accelerations, turning_rates
 from slipstream.physics.kinematics import Pose, motion, pose
@@ -45,6 +46,7 @@ class State:
     dropped: Scalar  # self-contacts left out since the start, for want of a slot
     measured: list[Scalar] = field(default_factory=list)  # what `step` was asked to measure
     act: list[Scalar] = field(default_factory=list)  # na, activations of actuators
+    sensed: list[Scalar] = field(default_factory=list)  # what the sensors said that `step` was asked for
 
 
 @dataclass
@@ -96,6 +98,7 @@ def step(
     pushes: Pushes | None = None,
     parameters: Parameters | None = None,
     measure: Measure | None = None,
+    sensors: Sequence[str] = (),
 ) -> State:
     """Advance all worlds by `substeps` time steps with the same controls.
 
@@ -103,6 +106,9 @@ def step(
         ctrl: nu scalars.
         measure: what to put in the new state's `measured`. Like MuJoCo's own, the wrenches it is given are those
             that the last evaluation of the dynamics saw: at the last stage of the last time step, not after it.
+        sensors: names of sensors of forces and accelerations whose readings shall be in the new state's `sensed`, one
+            after the other, as they were at the start of the last time step. (What follows from positions and
+            velocities alone, `read_sensor` reads.)
     """
     if len(ctrl) != model.nu or len(state.qpos) != model.nq or len(state.qvel) != model.nv:
         raise ValueError(
@@ -111,8 +117,8 @@ def step(
         )
     if len(state.act) != model.na:
         raise ValueError(f"The model has {model.na} activations; the state has {len(state.act)} (see make_state).")
-    given = _Given(model, ctrl, pushes or {}, parameters or Parameters(), measure)
-    state = replace(state, measured=given.nothing_measured())
+    given = _Given(model, ctrl, pushes or {}, parameters or Parameters(), measure, tuple(sensors))
+    state = replace(state, measured=given.nothing_measured(), sensed=[0.0] * count_numbers(model, sensors))
     substep = _runge_kutta if model.options.integrator == "rk4" else _semi_implicit
     return repeat(substeps, lambda s, index: substep(given, s, index == substeps - 1), state, like=state.qvel[0])
 
@@ -165,6 +171,7 @@ class _Given:
     pushes: Pushes
     parameters: Parameters
     measure: Measure | None
+    sensors: tuple[str, ...]
 
     def problem(self, qpos: Sequence[Scalar], qvel: Sequence[Scalar], act: Sequence[Scalar]) -> Problem:
         return make_problem(self.model, qpos, qvel, self.ctrl, self.pushes, self.parameters, act)
@@ -204,6 +211,17 @@ class _Given:
 
         return when(last, compute, count, like)
 
+    def sensed(self, solution: Solution, qpos: Sequence[Scalar], qvel: Sequence[Scalar], last: Scalar) -> list[Scalar]:
+        """Read sensors in the last evaluation of a step; all others skip the work."""
+        if not self.sensors:
+            return []
+        gravity = self.parameters.gravity or self.model.options.gravity
+
+        def compute() -> Sequence[Scalar]:
+            return read_forces(self.model, self.sensors, qpos, qvel, solution, gravity, self.parameters.mass)
+
+        return when(last, compute, count_numbers(self.model, self.sensors), solution.qacc[0])
+
 
 def _touch(solution: Solution) -> list[Scalar]:
     if not solution.problem.model.touch:
@@ -222,7 +240,8 @@ def _semi_implicit(given: _Given, state: State, last: Scalar) -> State:
     qpos = advance_positions(model, state.qpos, [sp.mul(h, v) for v in qvel])
     touch, measured = _touch(solution), given.measured(solution, last)
     act = advance_activations(model, given.ctrl, state.act)
-    return State(qpos, qvel, qacc, touch, state.dropped + problem.dropped, measured, act)
+    sensed = given.sensed(solution, state.qpos, state.qvel, last)
+    return State(qpos, qvel, qacc, touch, state.dropped + problem.dropped, measured, act, sensed)
 
 
 @dataclass
@@ -239,6 +258,7 @@ class _Stage:
     measured: list[Scalar]
     act: list[Scalar]
     act_rates: list[Scalar]  # weighted sums over the stages so far
+    sensed: list[Scalar]
 
 
 def _runge_kutta(given: _Given, state: State, last_step: Scalar) -> State:
@@ -255,6 +275,8 @@ def _runge_kutta(given: _Given, state: State, last_step: Scalar) -> State:
         qacc = solution.qacc
         rates = turning_rates(model, s.move, s.qvel)
         act_rates = activation_rates(model, given.ctrl, s.act)
+        # Unlike what contacts do to bodies, MuJoCo's sensors are of the first stage.
+        sensed = given.sensed(solution, qpos, s.qvel, (index == 0) & last_step)
         return _Stage(
             move=[dr.select(last, m, reach * r) for m, r in zip(s.move, rates)],
             qvel=[sp.fma(reach, a, v) for a, v in zip(qacc, state.qvel)],
@@ -266,18 +288,21 @@ def _runge_kutta(given: _Given, state: State, last_step: Scalar) -> State:
             measured=given.measured(solution, last & last_step),
             act=[sp.fma(reach, rate, a) for rate, a in zip(act_rates, state.act)],
             act_rates=[sp.fma(weight, rate, total) for rate, total in zip(act_rates, s.act_rates)],
+            sensed=[dr.select(index == 0, new, old) for new, old in zip(sensed, s.sensed)],
         )
 
     zero = 0.0 * state.dropped
     zeros = [zero] * model.nv
     touch, dropped, measured = state.touch, state.dropped, state.measured
     no_rates = [zero] * model.na
-    first = _Stage(zeros, list(state.qvel), zeros, zeros, state.qacc, touch, dropped, measured, state.act, no_rates)
+    first = _Stage(
+        zeros, list(state.qvel), zeros, zeros, state.qacc, touch, dropped, measured, state.act, no_rates, state.sensed
+    )
     end = repeat(4, stage, first, like=state.qvel[0])
     qvel = [sp.fma(h, a, v) for a, v in zip(end.qaccs, state.qvel)]
     qpos = advance_positions(model, state.qpos, [sp.mul(h, r) for r in end.rates])
     act = advance_activations(model, given.ctrl, state.act, end.act_rates)
-    return State(qpos, qvel, end.qacc, end.touch, end.dropped, end.measured, act)
+    return State(qpos, qvel, end.qacc, end.touch, end.dropped, end.measured, act, end.sensed)
 
 
 LARGEST_NUMBER = 1e10

@@ -27,7 +27,7 @@ def wrenches_on_bodies(problem: Problem, acceleration: Sequence[Scalar], mass: M
         mass: factors on the mass of links.
     """
     model = problem.model
-    centres = _tree_centres(model, problem.where, mass)
+    centres = tree_centres(model, problem.where, mass)
     totals = [sp.ZERO6] * len(model.bodies)
     motions = link_motions(model, problem.where, acceleration) if problem.cones else []
     for link, cones in problem.cones.items():
@@ -42,7 +42,7 @@ def _add(totals: list[tuple], wrenches: dict[int, tuple]) -> None:
         totals[body] = sp.plus(totals[body], wrench)
 
 
-def _tree_centres(model: Model, where: Pose, mass: Mapping[int, Scalar]) -> dict[int, tuple]:
+def tree_centres(model: Model, where: Pose, mass: Mapping[int, Scalar]) -> dict[int, tuple]:
     """By root, the centre of mass of all its bodies.
 
     Positions are relative to the reference point of the first tree here, as those of self-contacts are.

@@ -125,7 +125,7 @@ class Playing:
         qvel = np.array(arena.state()["qvel"])
         pushed = slice(None) if worlds is None else [w for w in worlds if w < arena.num_worlds]
         for dof, share in push_directions(arena.env, velocity).items():
-            qvel[dof, pushed] += share
+            np.atleast_2d(qvel)[dof, pushed] += share  # of a single joint there is no first axis
         arena.change(qvel=qvel)
         self.after = arena.state()
         self.show()
@@ -142,7 +142,7 @@ class Playing:
         """How fast a robot goes; None for what goes nowhere."""
         env = self.stage.arena.env
         along = moving_dofs(env) if self.can_push else {}
-        return float(np.linalg.norm(self.after["qvel"][list(along), world])) if along else None
+        return float(np.linalg.norm(np.atleast_2d(self.after["qvel"])[list(along), world])) if along else None
 
     def close(self) -> None:
         self.scene.close()

@@ -147,7 +147,7 @@ class RobotScene(Scene):
                 return poses
         position = np.empty((self.num_worlds, self.model.nbody, 3))
         turn = np.empty((self.num_worlds, self.model.nbody, 4))
-        for world, pose in enumerate(state["qpos"].T.astype(np.float64)):
+        for world, pose in enumerate(np.atleast_2d(state["qpos"]).T.astype(np.float64)):
             self.data.qpos[:] = pose
             mujoco.mj_kinematics(self.model, self.data)
             position[world], turn[world] = self.data.xpos, self.data.xquat

@@ -203,6 +203,22 @@ def _in_gymnasium(algo: str, settings: Settings, total_steps: int) -> Preset:
     return replace(GYMNASIUM, algo=algo, replay=Preset(total_steps=total_steps, tuned=(eager,)))
 
 
+SUITE_SAC = replace(ROBOT_SAC, reward_scale=1.0)
+"""Of the control suite a step is worth 0 to 1, and many tasks are worth nothing until they are almost done."""
+
+SUITE = replace(SMALL_ROBOT, algo="sac", replay=replace(ROBOT_REPLAY, total_steps=4_000_000, tuned=(SUITE_SAC,)))
+"""For the control suite's tasks."""
+
+LARGE_SUITE = replace(
+    ROBOT,
+    algo="sac",
+    replay=replace(ROBOT_REPLAY, num_worlds=256, total_steps=8_000_000, tuned=(replace(SUITE_SAC, batch_size=256),)),
+)
+"""For those with many joints."""
+
+FAMILIES = {"dm-humanoid": LARGE_SUITE, "dm-quadruped": LARGE_SUITE, "dm-": SUITE}
+"""By how the names of worlds begin, where they have no preset of their own."""
+
 PRESETS |= {
     "gym:Pendulum-v1": _in_gymnasium("sac", SMALL_SAC, 100_000),
     "gym:HalfCheetah-v5": _in_gymnasium("sac", CHEETAH_REPLAY.tuned[0], 5_000_000),
@@ -223,7 +239,8 @@ def preset(env: str, algo: str | None = None, default: Preset = DEFAULT) -> Pres
         algo: by which algorithm; None: the one that suits it best.
         default: for a world of which nothing is known.
     """
-    found = PRESETS.get(env, default)
+    family = next((family for start, family in FAMILIES.items() if env.startswith(start)), default)
+    found = PRESETS.get(env, family)
     algo = algo or found.algo
     if issubclass(ALGORITHMS[algo].settings, OffPolicyConfig):
         return replace(found.replay or REPLAY, algo=algo, env_options=found.env_options)

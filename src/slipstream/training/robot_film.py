@@ -77,7 +77,7 @@ class RobotFilm(Film):
         last = len(states) - 1
         count = int(1000.0 * last * env.time_step / FRAME_TIME + 1e-6) + 1
         super().__init__(FRAME_TIME, np.minimum(np.arange(count) * FRAME_TIME / (1000.0 * env.time_step), last))
-        self.poses = np.stack([state["qpos"][:, 0] for state in states]).astype(np.float64)
+        self.poses = np.stack([np.atleast_2d(state["qpos"])[:, 0] for state in states]).astype(np.float64)
         self.targets = [state["target"][:, 0] for state in states] if "target" in states[0] else None
         env.show(states[0])
         self.model = copy.copy(env.model.mujoco)

@@ -46,6 +46,8 @@ class State:
     """Activations of actuators that have them."""
     paid: tuple[Float, ...] = ()
     """What each term of the reward has earned in the episode."""
+    sensed: tuple[Float, ...] = ()
+    """What the robot's `sensors` said in the last physics step."""
 
 
 class Robot(Env):
@@ -62,6 +64,8 @@ class Robot(Env):
     camera: ClassVar[tuple[float, float] | None] = None
     """In films: how far from the robot it is in metres, and how it is tilted in degrees (down: negative). None: so that
     the robot is seen well, by its size."""
+    sensors: tuple[str, ...] = ()
+    """Names of sensors of forces and accelerations whose readings a state keeps, in `sensed`."""
     state_type: type[State] = State
     """With more fields (that have defaults) for a task that needs them."""
     terms: tuple[str, ...] = ()
@@ -80,6 +84,7 @@ class Robot(Env):
         timestep: float | None = None,
         self_contacts: int = 6,
         newton_iterations: int = 50,
+        leave_out_pairs: bool = False,
         random_mass: float = 0.0,
         random_friction: float = 0.0,
         random_strength: float = 0.0,
@@ -96,6 +101,8 @@ class Robot(Env):
             0: its parts pass through each other.
         newton_iterations: the bound on the iterations of the constraint solver, which ends by itself where it has
             converged.
+        leave_out_pairs: let parts pass through each other whose collision is not simulated, where the model would be
+            refused otherwise (`slipstream check-model --leave-out-pairs` tells which).
         random_mass: the mass and inertia of each link differ from the file's by up to this share.
         random_friction: all friction coefficients together differ by up to this share.
         random_strength: each motor differs by up to this share.
@@ -113,6 +120,7 @@ class Robot(Env):
             integrator=integrator,
             timestep=timestep,
             self_contacts=self_contacts,
+            leave_out_pairs=leave_out_pairs,
             newton_iterations=newton_iterations,
         )
         self.frame_skip = frame_skip
@@ -126,7 +134,7 @@ class Robot(Env):
         path = model_file(xml_file)
         # What MuJoCo deprecates in Gymnasium's files is nothing a user could mend; about their own files they are told.
         silent = path.parent == gymnasium_assets()
-        with _without_mujoco_warnings() if silent else nullcontext():
+        with without_mujoco_warnings() if silent else nullcontext():
             return physics.load(self.read_model(path), **options)
 
     def read_model(self, path: Path) -> Any:
@@ -141,6 +149,11 @@ class Robot(Env):
         zeros = (0.0,) * self.model.nv
         return len(self.observe(self.start_state(self.model.qpos0, zeros)))
 
+    @property
+    def num_sensed(self) -> int:
+        """How many numbers the robot's `sensors` give."""
+        return sum(int(self.model.mujoco.sensor(name).dim[0]) for name in self.sensors)
+
     # For `reset`.
 
     def start_state(self, qpos: Sequence[Any], qvel: Sequence[Any], rng: Rng | None = None) -> Any:
@@ -149,7 +162,8 @@ class Robot(Env):
         past = (0.0,) * (self.random.latency * self.model.nu)
         dropped = (0.0,) if self.model.can_drop_contacts else ()
         state = self.state_type(tuple(qpos), tuple(qvel), (0.0,) * self.model.nv, 0.0, 0, drawn, past, dropped)
-        state = replace(state, act=(0.0,) * self.model.na, paid=(0.0,) * len(self.terms))
+        zeros = (0.0,) * self.num_sensed
+        state = replace(state, act=(0.0,) * self.model.na, paid=(0.0,) * len(self.terms), sensed=zeros)
         return replace(state, start=self.place(state))
 
     def noisy_positions(self, rng: Rng, scale: float) -> list[Any]:
@@ -184,6 +198,7 @@ class Robot(Env):
             pushes=self.random.pushes(self.model, rng, self.time_step),
             parameters=self.parameters(state),
             measure=None if measure is None else lambda wrenches: [measure(wrenches)],
+            sensors=self.sensors,
         )
         past = (*action, *state.past)[: len(state.past)]
         new = replace(
@@ -194,6 +209,7 @@ class Robot(Env):
             past=past,
             dropped=(after.dropped,) if state.dropped else (),
             act=tuple(after.act),
+            sensed=tuple(after.sensed),
         )
         return new, after.measured[0] if after.measured else 0.0
 
@@ -274,7 +290,8 @@ def model_file(xml_file: str) -> Path:
 
 
 @contextmanager
-def _without_mujoco_warnings() -> Iterator[None]:
+def without_mujoco_warnings() -> Iterator[None]:
+    """What MuJoCo warns of is not told."""
     engine: Any = importlib.import_module("mujoco")  # its own description leaves these functions out
     before = engine.get_mju_user_warning()
     engine.set_mju_user_warning(lambda message: None)
