@@ -31,8 +31,6 @@ class SuiteState(State):
     """Where the target is, along the axes that differ."""
     gains: tuple[Float, ...] = ()
     """How this episode's motors are wired."""
-    paid: tuple[Float, ...] = ()
-    """Each term of the reward, summed over the episode."""
 
 
 class SuiteWorld(Robot):
@@ -48,13 +46,12 @@ class SuiteWorld(Robot):
         """
         task = self.task
         leave_out = task.leave_out_pairs if leave_out_pairs is None else leave_out_pairs
-        self.term_names: tuple[str, ...] = ()
         self._tables: dict[Any, Any] = {}  # by backend; copies of a world share it
         self.sensors = task.sensors
         super().__init__(str(suite_folder() / task.file), task.substeps, leave_out_pairs=leave_out, **robot)
         zeros = (0.0,) * self.model.nv
         first = self.start_state(self.model.qpos0, zeros)
-        self.term_names = tuple(task.terms(self.view(first, (0.0,) * self.model.nu)))
+        self.terms = tuple(task.terms(self.view(first, (0.0,) * self.model.nu)))
 
     def read_model(self, path: Path) -> Any:
         return compile_model(path, self.task.change)
@@ -99,7 +96,7 @@ class SuiteWorld(Robot):
         if target is not None:
             goal = [0.0] * len(target.axes) if rng is None else target.draw(rng)
         wiring = () if gains is None or rng is None else gains(rng)
-        return replace(state, goal=tuple(goal), gains=tuple(wiring), paid=(0.0,) * len(self.term_names))
+        return replace(state, goal=tuple(goal), gains=tuple(wiring))
 
     # A step.
 
@@ -132,7 +129,7 @@ class SuiteWorld(Robot):
     def report(self, state):
         """What each term of the reward was, in the mean over the episode."""
         steps = dr.maximum(state.step, 1) * 1.0
-        return {name: total / steps for name, total in zip(self.term_names, state.paid)}
+        return {name: total / steps for name, total in zip(self.terms, state.paid)}
 
     def show(self, state: Mapping[str, np.ndarray]) -> None:
         target = self.task.target
