@@ -141,6 +141,18 @@ class Legged(Robot):
         history: how many earlier observations are seen too.
         fall_tilt: the base has fallen beyond this angle, in degrees.
         fall_height: it has also fallen below this share of its height at home.
+        velocity_reward_weight: for going as fast as commanded.
+        turn_reward_weight: for turning as fast as commanded.
+        gait_reward_weight: for lifting the feet by turns.
+        alive_reward_weight: for not having fallen.
+        bounce_cost_weight: of vertical speed, squared.
+        wobble_cost_weight: of rolling and pitching, squared.
+        tilt_cost_weight: of a base that is not level.
+        effort_cost_weight: of torque, as a share of its limit, squared.
+        jerk_cost_weight: of actions that change from step to step, squared.
+        limit_cost_weight: of joints near their limits.
+        pose_cost_weight: of joints away from home, squared.
+        slip_cost_weight: of feet that slide, squared.
         contacts: what of the robot meets the ground: its feet alone, which is faster, or all that the file says.
         self_contacts: how many contacts a robot can have with itself at once. 0: its parts pass through each other.
         """
