@@ -46,7 +46,7 @@ class Eval:
 
 
 def run(options: Eval) -> int:
-    from slipstream.cli.values import parse_assignments, parse_pairs, strict_json, warn
+    from slipstream.cli.values import parse_assignments, parse_pairs, progress_bar, strict_json, warn
     from slipstream.runs.directory import RunDirectory
     from slipstream.training.config import PipelineConfig
     from slipstream.training.config_json import from_json
@@ -81,7 +81,18 @@ def run(options: Eval) -> int:
             chosen = match(worlds.env, env_options)
             there = evaluate_in_gymnasium(policies, actors, chosen.name, chosen.kwargs, episodes, **how)
         elif options.in_ == "mujoco":
-            there = evaluate_in_mujoco(policies, actors, world, env_options, episodes, **how)
+            progress, shown = progress_bar()
+            task = progress.add_task("in MuJoCo", total=None)
+            with shown:
+                there = evaluate_in_mujoco(
+                    policies,
+                    actors,
+                    world,
+                    env_options,
+                    episodes,
+                    tell=lambda step, most: progress.update(task, completed=step, total=most),
+                    **how,
+                )
         here = evaluate(policies, actors, WorldsArena(worlds), **how)
     for _, text in left_out(here.report):
         warn(f"{text}.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from slipstream.envs.options import value_of
@@ -51,3 +52,13 @@ def strict_json(value: Any) -> str:
 
 def warn(text: str) -> None:
     print(f"Warning: {text}", file=sys.stderr)
+
+
+def progress_bar() -> tuple[Any, AbstractContextManager]:
+    """A bar for each part of the work, and the context that shows it: on a terminal only, and gone when all is done."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True)
+    progress = Progress(console=console, transient=True, disable=not console.is_terminal)
+    return progress, progress if console.is_terminal else nullcontext()

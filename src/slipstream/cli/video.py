@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json as json_module
-from contextlib import AbstractContextManager, closing, nullcontext
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -95,6 +95,7 @@ def _tile(options: Video) -> tuple[int, int]:
 
 def _film_world(directory: Any, world: str, env_options: dict[str, Any], file: Path, options: Video) -> int:
     """Film episodes of a world of ours: how many steps the longest one took."""
+    from slipstream.cli.values import progress_bar
     from slipstream.training.evaluate import evaluation_worlds
     from slipstream.training.film import GridFilm, write_film
     from slipstream.training.loading import load_policies
@@ -103,7 +104,7 @@ def _film_world(directory: Any, world: str, env_options: dict[str, Any], file: P
     worlds = evaluation_worlds(world, options.grid, options.seed, **env_options)
     refuse_impossible(worlds.env, file)
     policies, actors = load_policies(directory, options.checkpoint)
-    progress, shown = _progress_bar()
+    progress, shown = progress_bar()
     with shown:
         episodes = _record(policies, actors, worlds, options.steps, progress)
         films = [make_film(worlds.env, states, *_tile(options)) for states in episodes]
@@ -114,6 +115,7 @@ def _film_world(directory: Any, world: str, env_options: dict[str, Any], file: P
 
 def _film_gymnasium(directory: Any, world: str, env_options: dict[str, Any], file: Path, options: Video) -> int:
     """Film episodes of an environment of Gymnasium: how many steps the longest one took."""
+    from slipstream.cli.values import progress_bar
     from slipstream.training.film import GridFilm, write_film
     from slipstream.training.loading import load_policies
     from slipstream.training.pipeline.filming import filmed_simulator, record_episode
@@ -125,7 +127,7 @@ def _film_gymnasium(directory: Any, world: str, env_options: dict[str, Any], fil
         ((name, (group,)),) = policies.groups.items()
         recipe = recipe_of(policies.configs[name], group.observation, group.action)
         policy = NumpyPolicy(recipe, named_arrays(actors[name]))
-        progress, shown = _progress_bar()
+        progress, shown = progress_bar()
         with shown:
             limit = options.steps or simulator.limit
             task = progress.add_task("recording", total=None if limit is None else options.grid * limit)
@@ -143,16 +145,6 @@ def _film_gymnasium(directory: Any, world: str, env_options: dict[str, Any], fil
             film = films[0] if len(films) == 1 else GridFilm(films, *_size(options))
             write_film(film, file, lambda numbers: progress.track(numbers, description="writing"))
     return steps
-
-
-def _progress_bar() -> tuple[Any, AbstractContextManager]:
-    """A bar for each part of the work, and the context that shows it: on a terminal only, and gone when all is done."""
-    from rich.console import Console
-    from rich.progress import Progress
-
-    console = Console(stderr=True)
-    progress = Progress(console=console, transient=True, disable=not console.is_terminal)
-    return progress, progress if console.is_terminal else nullcontext()
 
 
 def _record(policies: Any, actors: Any, worlds: Any, max_steps: int | None, progress: Any) -> list[list[dict]]:
