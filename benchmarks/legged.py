@@ -1,12 +1,12 @@
 """Robots on legs learn to walk as they are told, and still do in MuJoCo's own engine.
 
-    .venv/bin/python benchmarks/legged.py                                         # our quadruped and biped, three seeds each
-    .venv/bin/python benchmarks/legged.py --robots path/to/go2.xml --seeds 1      # somebody else's
-    .venv/bin/python benchmarks/legged.py --minutes 10 --at-once 2                # two runs at a time, a core each
+    .venv/bin/python benchmarks/legged.py                                       # our own two, three seeds each
+    .venv/bin/python benchmarks/legged.py --robots path/to/go2.xml --seeds 1    # somebody else's
+    .venv/bin/python benchmarks/legged.py --minutes 10 --at-once 2              # two runs at a time, a core each
 
-Every run is the plain command, timed from outside. Its best checkpoint then plays 20 episodes of random commands in MuJoCo's
-engine, with all contacts of the file: how far off its velocity and its turn are in the mean. Runs that are already in the
-folder are not trained again. Writes a table and the curves of both errors while it learned.
+Every run is the plain command, timed from outside. Its best checkpoint then plays 20 episodes of random commands in
+MuJoCo's engine, with all contacts of the file: how far off its velocity and turn are in the mean. What is already in
+the folder is neither trained nor judged again. Writes a table and the curves of both errors while it learned.
 """
 
 from __future__ import annotations
@@ -40,8 +40,9 @@ def name_of(robot: str, ground: str) -> str:
     return stem if ground == "flat" else f"{stem}-{ground}"
 
 
-def train(robot: str, seed: int, arguments: argparse.Namespace, shares: queue.Queue[set[int]]) -> None:
+def train(run_of: tuple[str, int], arguments: argparse.Namespace, shares: queue.Queue[set[int]]) -> None:
     """Train a robot with a seed, unless that was done before."""
+    robot, seed = run_of
     run = Path(arguments.folder) / f"{name_of(robot, arguments.ground)}-{seed}"
     took = run.with_suffix(".seconds")
     if took.exists():
@@ -59,8 +60,11 @@ def train(robot: str, seed: int, arguments: argparse.Namespace, shares: queue.Qu
 def measured(robot: str, seed: int, arguments: argparse.Namespace) -> dict[str, Any]:
     """Everything worth telling about one run."""
     run = Path(arguments.folder) / f"{name_of(robot, arguments.ground)}-{seed}"
-    command = [str(SLIPSTREAM), "eval", str(run), "--in", "mujoco", "--seed", "1000", "--json"]
-    result = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    verdict = run.with_suffix(".json")
+    if not verdict.exists():
+        command = [str(SLIPSTREAM), "eval", str(run), "--in", "mujoco", "--seed", "1000", "--json"]
+        verdict.write_text(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    result = json.loads(verdict.read_text())
     there, rows = result["mujoco"], read_metrics(RunDirectory.open(run))
     (here,), (elsewhere,) = result["groups"].values(), there["groups"].values()
     known = [row for row in rows if all(f"report/{name}" in row for name in ERRORS)]
@@ -122,8 +126,8 @@ def main() -> None:
     shares = shares_of_cores(arguments.at_once)
     runs = [(robot, seed) for robot in arguments.robots for seed in range(arguments.seeds)]
     with ThreadPoolExecutor(arguments.at_once) as pool:
-        list(pool.map(lambda run: train(*run, arguments, shares), runs))
-    results = [measured(*run, arguments) for run in runs]
+        list(pool.map(lambda run: train(run, arguments, shares), runs))
+    results = [measured(robot, seed, arguments) for robot, seed in runs]
     report(results)
     out = ROOT / arguments.out
     out.parent.mkdir(parents=True, exist_ok=True)
