@@ -69,6 +69,7 @@ class Robot(Env):
         integrator: str | None = None,
         timestep: float | None = None,
         self_contacts: int = 6,
+        leave_out_pairs: bool = False,
         random_mass: float = 0.0,
         random_friction: float = 0.0,
         random_strength: float = 0.0,
@@ -83,6 +84,8 @@ class Robot(Env):
         timestep: of a physics step, in seconds; None: what the file says.
         self_contacts: how many contacts a robot can have with itself at once; further ones are left out, and told.
             0: its parts pass through each other.
+        leave_out_pairs: let parts pass through each other whose collision is not simulated, where the model would be
+            refused otherwise (`slipstream check-model --leave-out-pairs` tells which).
         random_mass: the mass and inertia of each link differ from the file's by up to this share.
         random_friction: all friction coefficients together differ by up to this share.
         random_strength: each motor differs by up to this share.
@@ -95,7 +98,7 @@ class Robot(Env):
         self.random = Randomisation(
             random_mass, random_friction, random_strength, random_latency, random_push, push_interval
         )
-        self.model = self._load_model(xml_file, integrator, timestep, self_contacts)
+        self.model = self._load_model(xml_file, integrator, timestep, self_contacts, leave_out_pairs)
         self.frame_skip = frame_skip
         self.time_step = self.playback_step = self.model.options.timestep * frame_skip
         ranges = [actuator.ctrl_range for actuator in self.model.actuators]
@@ -103,7 +106,12 @@ class Robot(Env):
         self.groups = (Group(self.name, observation=Box(self._count_features()), action=action),)
 
     def _load_model(
-        self, xml_file: str, integrator: str | None, timestep: float | None, self_contacts: int
+        self,
+        xml_file: str,
+        integrator: str | None,
+        timestep: float | None,
+        self_contacts: int,
+        leave_out_pairs: bool,
     ) -> physics.Model:
         path = model_file(xml_file)
         kind: Any = integrator
@@ -111,7 +119,13 @@ class Robot(Env):
         silent = path.parent == gymnasium_assets()
         with _without_mujoco_warnings() if silent else nullcontext():
             source = self.read_model(path)
-            return physics.load(source, integrator=kind, timestep=timestep, self_contacts=self_contacts)
+            return physics.load(
+                source,
+                integrator=kind,
+                timestep=timestep,
+                self_contacts=self_contacts,
+                leave_out_pairs=leave_out_pairs,
+            )
 
     def read_model(self, path: Path) -> Any:
         """What `physics.load` is given: the file, unless a task changes what is in it."""
