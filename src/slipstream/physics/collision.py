@@ -41,8 +41,8 @@ class Contact:
 
 
 def external_contacts(model: Model, where: Pose, terrain: Terrain | None) -> list[Contact]:
-    """All contacts that may exist with what does not move, whatever their distance."""
-    pairs = (pair for pair in model.pairs if pair.is_external)
+    """All contacts that may exist with what does not move, whatever their distance, but for those that go in slots."""
+    pairs = (pair for pair in model.pairs if pair.is_external and not pair.is_convex)
     return [contact for pair in pairs for contact in _pair_contacts(model, where, pair, terrain)]
 
 
