@@ -26,6 +26,8 @@ SHARE = 1e-6
 """The least part a corner must have in a point that lies between some."""
 OUTSIDE = 0.05
 """How far outside the search looks from, as a part of the smaller solid's radius."""
+CORNER, FACE = 5, 5
+"""Numbers of a corner and of a face in the table of all solids (see `solids.py`)."""
 UNROLLED = 4
 """Corners of a hull that are looked at in one turn of a loop; their number is a multiple of it."""
 
@@ -51,6 +53,7 @@ class Solid:
         bounds: half the lengths of the box around it, skin included.
         middle: of that box, along the axes from the centre.
         reach: radius of the sphere around its centre.
+        caps: of a cylinder, the place of its upper and its lower cap in the table; 0 for others.
     """
 
     centre: tuple
@@ -58,10 +61,11 @@ class Solid:
     ball: Sequence[Scalar]
     block: Sequence[Scalar]
     radius: Scalar
-    corners: Corners | None
+    corners: Corners
     bounds: Sequence[Scalar]
     middle: Sequence[Scalar]
     reach: Scalar
+    caps: Any = 0
 
 
 def farthest(solid: Solid, direction: tuple) -> tuple[tuple, Any]:
@@ -71,8 +75,6 @@ def farthest(solid: Solid, direction: tuple) -> tuple[tuple, Any]:
     scale = 1.0 / dr.sqrt(sp.maximum(sp.dot(stretched, stretched), 1e-30))
     point: Sequence[Scalar] = [sp.mul(sp.mul(b, x), scale) for b, x in zip(solid.ball, stretched)]
     point = [sp.add(p, dr.select(x < 0.0, -b, b)) for p, x, b in zip(point, local, solid.block)]
-    if solid.corners is None:
-        return along_axes(solid, point), unsigned(0, direction[0])
     place, corner = _farthest_corner(solid.corners, local)
     return along_axes(solid, sp.plus(point, corner)), place
 
@@ -86,11 +88,11 @@ def along_axes(solid: Solid, local: Sequence[Scalar]) -> tuple:
 
 
 def _farthest_corner(corners: Corners, local: Sequence[Scalar]) -> tuple[Any, tuple]:
-    like, stride = local[0], 5
+    like = local[0]
 
     def look(k: Any, best: Any, place: Any, x: Any, y: Any, z: Any) -> tuple:
         for offset in range(UNROLLED):
-            here = corners.first + (k + offset) * stride
+            here = corners.first + (k + offset) * CORNER
             at = corners.table.vector(here)
             value = sp.dot(at, local)
             better = value > best

@@ -107,6 +107,7 @@ def _thinned(corners: np.ndarray, most: int) -> tuple[np.ndarray, float]:
     return corners[kept], float((reach.max(0) - reach[kept].max(0)).max())
 
 
+CAP_CORNERS = 16
 MOST_CORNERS_OF_SOLIDS = 128
 """Of a hull that touches others than planes: they are looked at one after the other, where something is near."""
 
@@ -136,6 +137,21 @@ def box_polyhedron(size: Sequence[float]) -> Polyhedron:
     around = ((0, 1, 3, 2), (0, 1, 5, 4), (0, 2, 6, 4))  # on the negative side
     faces = [[c + (4 >> axis if s > 0 else 0) for c in around[axis]] for axis in range(3) for s in (1, -1)]
     return _anticlockwise(Polyhedron(corners, faces, normals))
+
+
+def segment_polyhedron(half: float) -> Polyhedron:
+    """Two corners, and no face."""
+    return Polyhedron(np.array([[0.0, 0.0, -half], [0.0, 0.0, half]]), [], np.zeros((0, 3)))
+
+
+def caps_polyhedron(radius: float, half: float) -> Polyhedron:
+    """The caps of a cylinder, with as many corners as MuJoCo gives them: the upper one, then the lower one."""
+    turn = 2 * np.pi * np.arange(CAP_CORNERS) / CAP_CORNERS
+    rim = np.stack([radius * np.cos(turn), radius * np.sin(turn), 0 * turn], -1)
+    corners = np.concatenate([rim + [0, 0, half], rim - [0, 0, half]])
+    upper = list(range(CAP_CORNERS))
+    faces = [upper, [CAP_CORNERS + k for k in upper[::-1]]]
+    return Polyhedron(corners, faces, np.array([[0.0, 0.0, 1.0], [0.0, 0.0, -1.0]]))
 
 
 def _anticlockwise(shape: Polyhedron) -> Polyhedron:

@@ -1,7 +1,8 @@
-"""More than one point where two solids touch: faces and edges that lie on each other, and solids that roll.
+"""More than one point where two solids touch: faces and edges that lie on each other.
 
-MuJoCo's rules. A face of a polyhedron and a face or an edge of another one that are parallel to within five degrees touch
-where one is over the other. Other solids are turned a little to see whether they touch elsewhere too.
+MuJoCo's rules. A face and a face or an edge of another solid that are parallel to within five degrees touch where one is
+over the other. The caps of a cylinder are faces with sixteen corners; an edge is also the line along its side where it
+touches, and a capsule.
 """
 
 from __future__ import annotations
@@ -15,13 +16,10 @@ import drjit as dr
 
 from slipstream.physics import spatial as sp
 from slipstream.physics.boxes import Touch
-from slipstream.physics.collision import default_tangent
 from slipstream.physics.control import as_array, negated, unsigned
-from slipstream.physics.convex import Deepest, Solid, along_axes, as_touch, find_deepest
+from slipstream.physics.convex import FACE, Deepest, Solid, along_axes
 from slipstream.physics.spatial import Scalar
 
-TURN = 1e-3
-"""Radians by which both solids are turned, and the part of a radius by which further points must differ."""
 PARALLEL, ALONG = 0.996, 0.0888
 """The cosine between two faces that touch as such; the sine between a face and an edge."""
 MOST = 4
@@ -30,94 +28,74 @@ ROOM = 8
 """Corners of the part of a face that is over another one."""
 
 
-def turned_touches(one: Solid, two: Solid, first: Touch, reach: Scalar) -> list[Touch]:
-    """Points where both solids touch after they were turned about the first one.
-
-    Args:
-        reach: the smaller radius of both.
-    """
-    like = first.distance
-    tangent = default_tangent(first.normal)
-    axes = (tangent, sp.cross(first.normal, tangent))
-    state = [as_array(0.0, like)] * (7 * MOST)
-
-    def turn(k: Any, *flat: Any) -> tuple:
-        axis = tuple(dr.select(k < 2, a, b) for a, b in zip(*axes))
-        angle = dr.select((k == 0) | (k == 2), -TURN, TURN)
-        solids = [_turned(one, first.point, axis, angle), _turned(two, first.point, axis, -angle)]
-        touch = as_touch(*solids, find_deepest(*solids, first.normal))
-        apart = touch.distance < 0.0
-        for point, exists in [(first.point, True), *((flat[i + 1 : i + 4], flat[i] > 0.5) for i in range(0, 28, 7))]:
-            off = sp.minus(touch.point, point)
-            apart = apart & ((sp.dot(off, off) > (TURN * reach) * (TURN * reach)) | negated(exists))
-        new = [dr.select(apart, 1.0, 0.0), *touch.point, *touch.normal]
-        return k + 1, *(as_array(x, like) for x in new), *flat[:-7]
-
-    found = dr.while_loop((unsigned(0, like), *state), lambda k, *_: k < 4, turn)[1:]
-    rows = [found[i : i + 7] for i in range(0, 28, 7)]
-    return [Touch(row[0] > 0.5, tuple(row[1:4]), first.distance, tuple(row[4:])) for row in rows]
-
-
-def _turned(solid: Solid, about: tuple, axis: tuple, angle: Scalar) -> Solid:
-    s, c = dr.sincos(angle) if not isinstance(angle, float) else (dr.sin(angle), dr.cos(angle))
-
-    def rotate(v: tuple) -> tuple:
-        along = sp.mul(sp.dot(axis, v), 1.0 - c)
-        return sp.scaled(along, axis, sp.scaled(s, sp.cross(axis, v), sp.scaled(c, v)))
-
-    centre = sp.plus(about, rotate(sp.minus(solid.centre, about)))
-    return replace(solid, centre=centre, axes=[rotate(a) for a in solid.axes])
-
-
 @dataclass(frozen=True)
 class _Feature:
-    """What of a polyhedron touches: a corner, an edge or a face."""
+    """What of a solid touches: a corner, an edge or a face.
+
+    Attributes:
+        places: of one to three corners of a polyhedron, the others the same again.
+        dimension: 1 for a corner, 2 for an edge, 3 for a face.
+        is_cylinder: whether it has a rim and two caps instead of corners and faces.
+        cap: the place of the cap.
+        line: of a cylinder, both ends of the line along its side where it touches.
+    """
 
     solid: Solid
-    places: tuple  # of one to three corners, the others the same again
+    places: tuple
+    dimension: Scalar
+    is_cylinder: Scalar
+    cap: Any
+    line: tuple
 
     @property
     def table(self) -> Any:
-        assert self.solid.corners is not None
         return self.solid.corners.table
-
-    @property
-    def dimension(self) -> Scalar:
-        a, b, c = self.places
-        return dr.select((a == b) & (a == c), 1.0, dr.select((a == b) | (a == c) | (b == c), 2.0, 3.0))
-
-    @property
-    def other(self) -> Any:
-        """The second corner of an edge."""
-        a, b, c = self.places
-        return dr.select(a == b, c, b)
 
     @property
     def count(self) -> Any:
         """Faces around the first corner."""
-        return self.table.place(self.places[0] + 4)
+        return dr.select(self.is_cylinder, 1, self.table.place(self.places[0] + 4))
 
     def face(self, k: Any) -> tuple[Any, tuple, Scalar]:
         """A face around the first corner: its place, its normal, and whether all of the feature is on it."""
         table, (a, b, c) = self.table, self.places
-        place = table.place(table.place(a + 3) + 2 * k)
+        place = dr.select(self.is_cylinder, self.cap, table.place(table.place(a + 3) + 2 * k))
         normal, corner = table.vector(place), table.vector(a)
         limit = 1e-5 * self.solid.reach
-        on = True
+        on = table[place + 4] > 0.5  # a capsule has no faces
         for other in (b, c):
             on = (dr.abs(sp.dot(normal, sp.minus(table.vector(other), corner))) < limit) & on
+        on = dr.select(self.is_cylinder, (self.dimension < 1.5) | (self.dimension > 2.5), on)
         return place, _turn(self.solid, normal), on
-
-    def edge(self, k: Any) -> tuple[Any, tuple]:
-        """The other end of an edge from the first corner, and its direction."""
-        table = self.table
-        end = dr.select(self.dimension > 1.5, self.other, table.place(table.place(self.places[0] + 3) + 2 * k + 1))
-        along = sp.minus(table.vector(end), table.vector(self.places[0]))
-        return end, _turn(self.solid, sp.normalized(along))
 
     @property
     def edges(self) -> Any:
-        return dr.select(self.dimension > 1.5, unsigned(1, self.solid.reach), self.count)
+        """How many there are from the first corner."""
+        return dr.select(self.is_cylinder | (self.dimension > 1.5), 1, self.count)
+
+    def edge(self, k: Any) -> tuple[tuple, tuple]:
+        """Both ends of an edge."""
+        table, (a, b, c) = self.table, self.places
+        second = dr.select(a == b, c, b)
+        end = dr.select(self.dimension > 1.5, second, table.place(table.place(a + 3) + 2 * k + 1))
+        ends = (*table.vector(a), *table.vector(end))
+        ends = tuple(dr.select(self.is_cylinder, x, y) for x, y in zip(self.line, ends))
+        return ends[:3], ends[3:]
+
+
+def _feature(solid: Solid, places: tuple, direction: tuple) -> _Feature:
+    """What of a solid touches something in a direction."""
+    a, b, c = places
+    local = [sp.dot(axis, direction) for axis in solid.axes]
+    is_cylinder = solid.caps != 0
+    dimension = dr.select((a == b) & (a == c), 1.0, dr.select((a == b) | (a == c) | (b == c), 2.0, 3.0))
+    along = dr.abs(local[2])
+    of_cylinder = dr.select(along > 1.0 - 1e-6, 3.0, dr.select(along < 1e-4, 2.0, 1.0))
+    across = dr.sqrt(sp.maximum(local[0] * local[0] + local[1] * local[1], 1e-24))
+    x, y = (radius * v / across for radius, v in zip(solid.ball, local[:2]))
+    cap = solid.caps + dr.select(local[2] < 0.0, FACE, 0)
+    line = (x, y, -solid.block[2], x, y, solid.block[2])
+    return _Feature(solid, places, dr.select(is_cylinder, of_cylinder, dimension), is_cylinder, cap, line)
 
 
 def _turn(solid: Solid, local: Sequence[Scalar]) -> tuple:
@@ -147,7 +125,8 @@ def face_touches(one: Solid, two: Solid, found: Deepest) -> tuple[Scalar, list[T
         A mask of the worlds where they do, and up to four points that are to be taken instead of the single one.
     """
     like = found.depth
-    a, b = _Feature(one, found.places[:3]), _Feature(two, found.places[3:])
+    a = _feature(one, found.places[:3], found.normal)
+    b = _feature(two, found.places[3:], sp.negative(found.normal))
 
     def facing(i: Any, j: Any) -> tuple:
         (face1, normal1, on1), (face2, normal2, on2) = a.face(i), b.face(j)
@@ -158,31 +137,32 @@ def face_touches(one: Solid, two: Solid, found: Deepest) -> tuple[Scalar, list[T
     edge_side, face_side = _swapped(by_first, a, b), _swapped(by_first, b, a)
 
     def lying(i: Any, j: Any) -> tuple:
-        (face, normal, on), (end, direction) = face_side.face(i), edge_side.edge(j)
-        return (dr.abs(sp.dot(normal, direction)) < ALONG) & on, face, end
+        (face, normal, on), (start, end) = face_side.face(i), edge_side.edge(j)
+        direction = _turn(edge_side.solid, sp.normalized(sp.minus(end, start)))
+        return (dr.abs(sp.dot(normal, direction)) < ALONG) & on, face, j
 
     possible = negated(faces) & (by_first | (b.dimension < 2.5))
     outer = dr.select(possible, face_side.count, unsigned(0, like))
-    edges, face, end = _first_of(outer, edge_side.edges, lying, like)
+    edges, face, edge = _first_of(outer, edge_side.edges, lying, like)
     owner = _swapped(faces, a, face_side)
     other = _swapped(faces, b, edge_side)
     base = dr.select(faces, face1, face)
     kept = _Kept([[as_array(0.0, like)] * 4 for _ in range(ROOM)], as_array(0.0, like))
     flat = _if(faces, lambda: _face_over_face(owner, base, other, face2, kept).flat(), kept.flat())
-    kept = _Kept.from_flat(
-        _if(edges, lambda: _edge_over_face(owner, base, other, end, kept).flat(), flat)
-    )
+    flat = _if(edges, lambda: _edge_over_face(owner, base, edge_side, edge, kept).flat(), flat)
+    kept = _Kept.from_flat(flat)
     n = _turn(owner.solid, owner.table.vector(base))
     back = sp.negative(_turn(other.solid, other.table.vector(dr.select(faces, face2, base))))
     out = tuple(dr.select(faces, x, y) for x, y in zip(back, n))
     sign = dr.select(faces | negated(by_first), 1.0, -1.0)
     normal = tuple(x * sign for x in out)
+    radius = dr.select(faces, 0.0, edge_side.solid.radius)
     kept = _largest_four(kept, owner.table.vector(base))
     touches = []
     for exists, *local in kept.points[:MOST]:
-        depth = dr.abs(_height(owner, base, local))
-        point = sp.scaled(0.5 * depth, out, along_axes(owner.solid, local))
-        touches.append(Touch(exists > 0.5, point, -depth, normal))
+        height = _height(owner, base, local)
+        point = sp.scaled(-0.5 * (height + radius), out, along_axes(owner.solid, local))
+        touches.append(Touch(exists > 0.5, point, height - radius, normal))
     return (faces | edges) & (kept.count > 0.5), touches
 
 
@@ -193,13 +173,21 @@ def _if(condition: Any, compute: Callable[[], list[Scalar]], otherwise: list[Sca
 def _swapped(condition: Any, a: _Feature, b: _Feature) -> _Feature:
     """The first where the condition holds, else the second."""
 
-    def pick(x: Sequence[Any], y: Sequence[Any]) -> tuple:
-        return tuple(dr.select(condition, p, q) for p, q in zip(x, y))
+    def pick(x: Any, y: Any) -> Any:
+        if isinstance(x, list | tuple):
+            return tuple(pick(p, q) for p, q in zip(x, y))
+        return dr.select(condition, x, y)
 
-    axes = [pick(x, y) for x, y in zip(a.solid.axes, b.solid.axes)]
-    reach = dr.select(condition, a.solid.reach, b.solid.reach)
-    solid = replace(a.solid, centre=pick(a.solid.centre, b.solid.centre), axes=axes, reach=reach)
-    return _Feature(solid, pick(a.places, b.places))
+    one, two = a.solid, b.solid
+    solid = replace(
+        one,
+        centre=pick(one.centre, two.centre),
+        axes=pick(one.axes, two.axes),
+        reach=pick(one.reach, two.reach),
+        radius=pick(one.radius, two.radius),
+    )
+    rest = (pick(getattr(a, name), getattr(b, name)) for name in ("places", "dimension", "is_cylinder", "cap", "line"))
+    return _Feature(solid, *rest)
 
 
 @dataclass(frozen=True)
@@ -228,9 +216,9 @@ def _height(owner: _Feature, face: Any, point: Sequence[Scalar]) -> Scalar:
     return sp.dot(table.vector(face), sp.minus(point, table.vector(table.place(table.place(face + 3)))))
 
 
-def _into(owner: _Feature, other: _Feature, place: Any) -> tuple:
-    """A corner of another solid along the axes of the owner."""
-    world = along_axes(other.solid, other.table.vector(place))
+def _into(owner: _Feature, other: _Feature, point: Sequence[Scalar]) -> tuple:
+    """A point of another solid along the axes of the owner."""
+    world = along_axes(other.solid, point)
     return tuple(sp.dot(axis, sp.minus(world, owner.solid.centre)) for axis in owner.solid.axes)
 
 
@@ -268,7 +256,7 @@ def _face_over_face(owner: _Feature, face: Any, other: _Feature, over: Any, kept
 
     def their_edge(k: Any) -> tuple[tuple, tuple]:
         one, two = _ends(table, over, k)
-        return _into(owner, other, one), _into(owner, other, two)
+        return _into(owner, other, table.vector(one)), _into(owner, other, table.vector(two))
 
     def corners(k: Any, *flat: Any) -> tuple:
         point = their_edge(k)[0]
@@ -278,7 +266,7 @@ def _face_over_face(owner: _Feature, face: Any, other: _Feature, over: Any, kept
     flat = dr.while_loop((mine - mine, *kept.flat()), lambda k, *_: k < theirs, corners)[1:]
     world = _turn(other.solid, table.vector(over))
     facing = tuple(sp.dot(axis, world) for axis in owner.solid.axes)
-    level = sp.dot(facing, _into(owner, other, _ends(table, over, mine - mine)[0]))
+    level = sp.dot(facing, _into(owner, other, table.vector(_ends(table, over, mine - mine)[0])))
     slope = sp.dot(facing, normal)
 
     def shadows(k: Any, *flat: Any) -> tuple:
@@ -308,12 +296,13 @@ def _face_over_face(owner: _Feature, face: Any, other: _Feature, over: Any, kept
     return _Kept.from_flat(dr.while_loop((zero, zero, *flat), lambda i, *_: i < mine, crossings)[2:])
 
 
-def _edge_over_face(owner: _Feature, face: Any, other: _Feature, end: Any, kept: _Kept) -> _Kept:
+def _edge_over_face(owner: _Feature, face: Any, other: _Feature, edge: Any, kept: _Kept) -> _Kept:
     """The ends of the part of an edge that is over (or rather under) a face."""
     table = owner.table
     normal = table.vector(face)
     _, edges = _polygon(table, face)
-    p, q = _into(owner, other, other.places[0]), _into(owner, other, end)
+    p, q = (_into(owner, other, end) for end in other.edge(edge))
+    radius = other.solid.radius
     like = p[0]
 
     def cut(k: Any, low: Any, high: Any) -> tuple:
@@ -329,7 +318,7 @@ def _edge_over_face(owner: _Feature, face: Any, other: _Feature, end: Any, kept:
     start = (edges - edges, as_array(0.0, like), as_array(1.0, like))
     _, low, high = dr.while_loop(start, lambda k, *_: k < edges, cut)
     ends = [sp.scaled(part, sp.minus(q, p), p) for part in (low, high)]
-    exist = [(low <= high) & (_height(owner, face, point) <= 0.0) for point in ends]
+    exist = [(low <= high) & (_height(owner, face, point) <= radius) for point in ends]
     for point, exists in zip(ends, exist):
         kept = kept.add(exists, point)
     # MuJoCo counts an end twice that was cut off, if it is the only one.

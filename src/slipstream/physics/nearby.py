@@ -19,11 +19,10 @@ from slipstream.physics.collision import geom_pose
 from slipstream.physics.control import as_array, lowest_bit, memory, unsigned, when
 from slipstream.physics.convex import Solid, as_touch, boxes_apart, likely_directions, search
 from slipstream.physics.kinematics import Pose
-from slipstream.physics.manifold import MOST, face_touches, turned_touches
+from slipstream.physics.manifold import MOST, face_touches
 from slipstream.physics.model import Model
 from slipstream.physics.pairs import Pair
 from slipstream.physics.solids import (
-    has_corners,
     model_table,
     pair_record,
     pick_solid,
@@ -95,10 +94,10 @@ def add_convex(
             solid = table.place(record + k)
             pose = [poses[solid * POSE + j] for j in range(POSE)]
             axes = [tuple(pose[j : j + 3]) for j in (3, 6, 9)]
-            solids.append(pick_solid(table, solid, tuple(pose[:3]), axes, has_corners(model)))
-        margin, many, code = table[record + 2], table[record + 3], table[record + 4]
+            solids.append(pick_solid(table, solid, tuple(pose[:3]), axes))
+        margin, with_faces, code = table[record + 2], table[record + 3], table[record + 4]
         result = found.from_flat(flat)
-        for touch in solid_touches(model, solids[0], solids[1], margin, many):
+        for touch in solid_touches(model, solids[0], solids[1], margin, with_faces):
             hit = (touch.distance < margin) & touch.exists
             result = result.add(hit, code, [touch.distance, *touch.point, *touch.normal])
         return [as_array(x, like) for x in result.flat()]
@@ -138,43 +137,33 @@ def _each(near: Sequence[Any], visit: Callable, state: list[Scalar], like: Scala
     return list(dr.while_loop(begin, lambda index, *_: index < len(words), step)[2:])
 
 
-def solid_touches(model: Model, one: Solid, two: Solid, margin: Scalar, many: Scalar) -> list[Touch]:
-    """All points where two solids touch, five at most.
+def solid_touches(model: Model, one: Solid, two: Solid, margin: Scalar, with_faces: Scalar) -> list[Touch]:
+    """All points where two solids touch, four at most.
 
     Args:
-        many: 1 for solids with faces (see `manifold.py`), 2 for those that are turned, 0 for others.
+        with_faces: 1 for solids that may touch with faces or edges (see `manifold.py`), else 0.
     """
     like = margin
     centre = one.centre
     one, two = replace(one, centre=sp.ZERO3), replace(two, centre=sp.minus(two.centre, centre))
     apart, normal = boxes_apart(one, two)
-    kinds = {pair.many for pair in model.pairs if pair.is_convex}
 
     def compute() -> list[Scalar]:
         found = search(one, two, likely_directions(one, two, normal))
         first = as_touch(one, two, found)
-        rows = [_row(first, 1.0), *[[0.0] * 8 for _ in range(MOST)]]
         touching = first.distance < margin
-        if 1 in kinds:
+        rows = [_row(first, dr.select(touching, 1.0, 0.0)), *[[0.0] * 8 for _ in range(MOST - 1)]]
+        if any(pair.has_faces for pair in model.pairs if pair.is_convex):
 
             def by_faces() -> list[Scalar]:
                 there, touches = face_touches(one, two, found)
                 more = [_row(touch, dr.select(touch.exists, 1.0, 0.0)) for touch in touches]
-                new = [*more, [0.0] * 8]
-                return [as_array(dr.select(there, a, b), like) for x, y in zip(new, rows) for a, b in zip(x, y)]
+                return [as_array(dr.select(there, a, b), like) for x, y in zip(more, rows) for a, b in zip(x, y)]
 
-            rows = _choose(touching & (many == 1.0), by_faces, rows, like)
-        if 2 in kinds:
-
-            def by_turning() -> list[Scalar]:
-                touches = turned_touches(one, two, first, sp.minimum(one.reach, two.reach))
-                more = [_row(touch, dr.select(touch.exists, 1.0, 0.0)) for touch in touches]
-                return [as_array(x, like) for row in (rows[0], *more) for x in row]
-
-            rows = _choose(touching & (many == 2.0), by_turning, rows, like)
+            rows = _choose(touching & (with_faces > 0.5), by_faces, rows, like)
         return [x for row in rows for x in row]
 
-    flat = when(apart < margin, compute, 8 * (1 + MOST), like)
+    flat = when(apart < margin, compute, 8 * MOST, like)
     rows = [flat[k : k + 8] for k in range(0, len(flat), 8)]
     return [Touch(r[0] > 0.5, sp.plus(tuple(r[2:5]), centre), r[1], tuple(r[5:])) for r in rows]
 

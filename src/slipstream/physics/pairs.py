@@ -79,12 +79,9 @@ class Pair:
         return self.kinds in CONVEX
 
     @property
-    def many(self) -> int:
-        """How MuJoCo finds more than one point where solids touch: 1 by their faces, 2 by turning them, 0 not at all."""
-        kinds = set(self.kinds)
-        if not self.several_points or kinds & {SPHERE, ELLIPSOID}:
-            return 0
-        return 1 if kinds <= {BOX, MESH} and self.margin <= 0.0 else 2
+    def has_faces(self) -> bool:
+        """Whether MuJoCo looks for more than one point, where faces or edges lie on each other."""
+        return self.several_points and not set(self.kinds) & {SPHERE, ELLIPSOID}
 
     @property
     def is_external(self) -> bool:

@@ -1,10 +1,10 @@
 """Convex geoms as numbers in one table, so that a kernel can pick any pair of them by its number.
 
 A record of a solid: ball, block (three numbers each), radius, where its corners begin and how many they are, bounds,
-middle, reach. A corner: three coordinates, where its faces begin and how many they are. A face of a corner: where the
+middle, reach, caps. A corner: three coordinates, where its faces begin and how many they are. A face of a corner: where the
 face is, and the corner before this one on it. A face: its normal, where its polygon begins and how many corners it has.
-A polygon: where its corners are, anticlockwise from outside. A pair: its solids, its margin, how it touches in more than a
-point, its number among all pairs in slots. Places are numbers of the table, which float32 holds exactly.
+A polygon: where its corners are, anticlockwise from outside. A pair: its solids, its margin, whether it may
+touch with faces, its number among all pairs in slots. Places are numbers of the table, which float32 holds exactly.
 """
 
 # MuJoCo's Python package has no type stubs for its compiled part.
@@ -19,13 +19,13 @@ import drjit as dr
 import numpy as np
 
 from slipstream.arrays import ArrayTypes
-from slipstream.physics.convex import UNROLLED, Corners, Solid
-from slipstream.physics.hulls import Polyhedron, box_polyhedron, find_polyhedron
+from slipstream.physics.convex import CORNER, FACE, UNROLLED, Corners, Solid
+from slipstream.physics.hulls import Polyhedron, box_polyhedron, caps_polyhedron, find_polyhedron, segment_polyhedron
 from slipstream.physics.model import Geom, Model
 from slipstream.physics.pairs import BOX, CAPSULE, CYLINDER, ELLIPSOID, MESH, SPHERE
 from slipstream.physics.spatial import Scalar
 
-SOLID, CORNER, FACE, PAIR = 16, 5, 5, 5
+SOLID, PAIR = 17, 5
 """Numbers of a record."""
 LARGEST_PLACE = 1 << 24
 
@@ -94,7 +94,7 @@ def _make_numbers(model: Model) -> np.ndarray:
     index = solid_numbers(model)
     for code, pair in enumerate(model.slot_pairs):
         if pair.is_convex:
-            numbers += [index[pair.geom1], index[pair.geom2], pair.margin, pair.many, code]
+            numbers += [index[pair.geom1], index[pair.geom2], pair.margin, pair.has_faces, code]
     known: dict[Any, tuple[int, int]] = {}
     for k, g in enumerate(geoms):
         geom = model.geoms[g]
@@ -105,9 +105,12 @@ def _make_numbers(model: Model) -> np.ndarray:
             if key not in known:
                 known[key] = _append(numbers, shape), -(-len(shape.corners) // UNROLLED) * UNROLLED
             place, count = known[key]
+        caps = 0
+        if geom.kind == CYLINDER:
+            caps, place, count = place + CORNER * count, 0, 0
         half, middle, reach = _bounds(geom, shape)
         ball, block, radius = parts(geom)
-        record = [*ball, *block, radius, place, count, *half, *middle, reach]
+        record = [*ball, *block, radius, place, count, *half, *middle, reach, caps]
         numbers[SOLID * k : SOLID * (k + 1)] = map(float, record)
     assert len(numbers) < LARGEST_PLACE
     return np.array(numbers)
@@ -119,7 +122,7 @@ def parts(geom: Geom) -> tuple[Sequence[float], Sequence[float], float]:
     if geom.kind == SPHERE:
         return none, none, size[0]
     if geom.kind == CAPSULE:
-        return none, (0.0, 0.0, size[1]), size[0]
+        return none, none, size[0]
     if geom.kind == CYLINDER:
         return (size[0], size[0], 0.0), (0.0, 0.0, size[1]), 0.0
     return (size if geom.kind == ELLIPSOID else none), none, 0.0
@@ -129,16 +132,20 @@ def polyhedron(model: Model, g: int) -> Polyhedron | None:
     geom = model.geoms[g]
     if geom.kind == BOX:
         return box_polyhedron(geom.size)
+    if geom.kind == CAPSULE:
+        return segment_polyhedron(geom.size[1])
+    if geom.kind == CYLINDER:
+        return caps_polyhedron(*geom.size[:2])
     return find_polyhedron(model.mujoco, int(model.mujoco.geom_dataid[g])) if geom.kind == MESH else None
 
 
 def _bounds(geom: Geom, shape: Polyhedron | None) -> tuple[np.ndarray, np.ndarray, float]:
     """Half the lengths of the box around a geom, its middle, and the radius of the sphere around the geom's centre."""
-    if shape is not None:
+    if shape is not None and geom.kind in (BOX, MESH):
         low, high = shape.corners.min(0), shape.corners.max(0)
         return (high - low) / 2, (high + low) / 2, float(np.linalg.norm(shape.corners, axis=1).max())
     ball, block, radius = parts(geom)
-    half = np.array(ball) + block + radius
+    half = np.array(ball) + block + radius + [0.0, 0.0, geom.size[1] if geom.kind == CAPSULE else 0.0]
     reach = {CAPSULE: sum(geom.size[:2]), CYLINDER: float(np.hypot(*geom.size[:2]))}.get(geom.kind, float(half.max()))
     return half, np.zeros(3), reach
 
@@ -157,6 +164,10 @@ def _append(numbers: list[float], shape: Polyhedron) -> int:
         polygons += [begin + CORNER * c for c in face]
         for k, c in enumerate(face):
             around[c].append((faces_begin + FACE * f, begin + CORNER * face[k - 1]))
+    if len(shape.corners) == 2:  # a capsule: a face that is none, and the other end
+        around = [[(faces_begin, begin + CORNER)], [(faces_begin, begin)]]
+        faces = [0.0] * FACE
+        polygons_begin += FACE
     lists_begin = polygons_begin + len(polygons)
     lists: list[float] = []
     for c in range(count):
@@ -167,14 +178,12 @@ def _append(numbers: list[float], shape: Polyhedron) -> int:
     return begin
 
 
-def pick_solid(table: Table, number: Any, centre: tuple, axes: Sequence[tuple], has_corners: bool = True) -> Solid:
+def pick_solid(table: Table, number: Any, centre: tuple, axes: Sequence[tuple]) -> Solid:
     """The solid with a number, in a pose."""
     place = number * SOLID
-    corners = None
-    if has_corners:
-        corners = Corners(table, table.place(place + 7), table.place(place + 8))
+    corners = Corners(table, table.place(place + 7), table.place(place + 8))
     ball, block, bounds, middle = (table.vector(place + k) for k in (0, 3, 9, 12))
-    return Solid(centre, axes, ball, block, table[place + 6], corners, bounds, middle, table[place + 15])
+    return Solid(centre, axes, ball, block, table[place + 6], corners, bounds, middle, table[place + 15], table.place(place + 16))
 
 
 def solid_numbers(model: Model) -> dict[int, int]:
@@ -191,7 +200,3 @@ def solid_reaches(model: Model) -> dict[int, float]:
 def pair_record(model: Model, number: Any) -> Any:
     """The place of a pair of solids in the table."""
     return number * PAIR + SOLID * len(slot_geoms(model))
-
-
-def has_corners(model: Model) -> bool:
-    return any(model.geoms[g].kind in (BOX, MESH) for g in slot_geoms(model))
