@@ -139,9 +139,9 @@ def box_polyhedron(size: Sequence[float]) -> Polyhedron:
     return _anticlockwise(Polyhedron(corners, faces, normals))
 
 
-def segment_polyhedron(half: float) -> Polyhedron:
-    """Two corners, and no face."""
-    return Polyhedron(np.array([[0.0, 0.0, -half], [0.0, 0.0, half]]), [], np.zeros((0, 3)))
+def no_caps() -> Polyhedron:
+    """Of a capsule: faces without corners."""
+    return Polyhedron(np.zeros((1, 3)), [[], []], np.zeros((2, 3)))
 
 
 def caps_polyhedron(radius: float, half: float) -> Polyhedron:

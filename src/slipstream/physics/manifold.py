@@ -35,15 +35,15 @@ class _Feature:
     Attributes:
         places: of one to three corners of a polyhedron, the others the same again.
         dimension: 1 for a corner, 2 for an edge, 3 for a face.
-        is_cylinder: whether it has a rim and two caps instead of corners and faces.
-        cap: the place of the cap.
-        line: of a cylinder, both ends of the line along its side where it touches.
+        is_rolled: whether it is a cylinder or a capsule, without corners.
+        cap: the place of its cap; that of a capsule has no corners.
+        line: both ends of the line along its side where it touches.
     """
 
     solid: Solid
     places: tuple
     dimension: Scalar
-    is_cylinder: Scalar
+    is_rolled: Scalar
     cap: Any
     line: tuple
 
@@ -54,24 +54,25 @@ class _Feature:
     @property
     def count(self) -> Any:
         """Faces around the first corner."""
-        return dr.select(self.is_cylinder, 1, self.table.place(self.places[0] + 4))
+        return dr.select(self.is_rolled, 1, self.table.place(self.places[0] + 4))
 
     def face(self, k: Any) -> tuple[Any, tuple, Scalar]:
         """A face around the first corner: its place, its normal, and whether all of the feature is on it."""
         table, (a, b, c) = self.table, self.places
-        place = dr.select(self.is_cylinder, self.cap, table.place(table.place(a + 3) + 2 * k))
+        place = dr.select(self.is_rolled, self.cap, table.place(table.place(a + 3) + 2 * k))
         normal, corner = table.vector(place), table.vector(a)
         limit = 1e-5 * self.solid.reach
-        on = table[place + 4] > 0.5  # a capsule has no faces
+        on = True
         for other in (b, c):
             on = (dr.abs(sp.dot(normal, sp.minus(table.vector(other), corner))) < limit) & on
-        on = dr.select(self.is_cylinder, (self.dimension < 1.5) | (self.dimension > 2.5), on)
+        has_cap = ((self.dimension < 1.5) | (self.dimension > 2.5)) & (table[place + 4] > 0.5)
+        on = dr.select(self.is_rolled, has_cap, on)
         return place, _turn(self.solid, normal), on
 
     @property
     def edges(self) -> Any:
         """How many there are from the first corner."""
-        return dr.select(self.is_cylinder | (self.dimension > 1.5), 1, self.count)
+        return dr.select(self.is_rolled | (self.dimension > 1.5), 1, self.count)
 
     def edge(self, k: Any) -> tuple[tuple, tuple]:
         """Both ends of an edge."""
@@ -79,7 +80,7 @@ class _Feature:
         second = dr.select(a == b, c, b)
         end = dr.select(self.dimension > 1.5, second, table.place(table.place(a + 3) + 2 * k + 1))
         ends = (*table.vector(a), *table.vector(end))
-        ends = tuple(dr.select(self.is_cylinder, x, y) for x, y in zip(self.line, ends))
+        ends = tuple(dr.select(self.is_rolled, x, y) for x, y in zip(self.line, ends))
         return ends[:3], ends[3:]
 
 
@@ -87,15 +88,15 @@ def _feature(solid: Solid, places: tuple, direction: tuple) -> _Feature:
     """What of a solid touches something in a direction."""
     a, b, c = places
     local = [sp.dot(axis, direction) for axis in solid.axes]
-    is_cylinder = solid.caps != 0
+    is_rolled = solid.caps != 0
     dimension = dr.select((a == b) & (a == c), 1.0, dr.select((a == b) | (a == c) | (b == c), 2.0, 3.0))
     along = dr.abs(local[2])
     of_cylinder = dr.select(along > 1.0 - 1e-6, 3.0, dr.select(along < 1e-4, 2.0, 1.0))
     across = dr.sqrt(sp.maximum(local[0] * local[0] + local[1] * local[1], 1e-24))
-    x, y = (radius * v / across for radius, v in zip(solid.ball, local[:2]))
+    x, y = (sp.add(solid.ball[0], solid.radius) * v / across for v in local[:2])
     cap = solid.caps + dr.select(local[2] < 0.0, FACE, 0)
     line = (x, y, -solid.block[2], x, y, solid.block[2])
-    return _Feature(solid, places, dr.select(is_cylinder, of_cylinder, dimension), is_cylinder, cap, line)
+    return _Feature(solid, places, dr.select(is_rolled, of_cylinder, dimension), is_rolled, cap, line)
 
 
 def _turn(solid: Solid, local: Sequence[Scalar]) -> tuple:
@@ -133,17 +134,14 @@ def face_touches(one: Solid, two: Solid, found: Deepest) -> tuple[Scalar, list[T
         return (sp.dot(normal1, normal2) < -PARALLEL) & on1 & on2, face1, face2
 
     faces, face1, face2 = _first_of(a.count, b.count, facing, like)
-    by_first = (a.dimension < 2.5) & (a.dimension <= b.dimension)
+    by_first = (a.dimension < 2.5) & ((a.dimension <= b.dimension) | a.is_rolled)
+    edges, face, edge = _lying(by_first, a, b, negated(faces), like)
+    # Then the other way round.
+    missed = negated(faces) & negated(edges) & (dr.select(by_first, b.dimension, a.dimension) < 2.5)
+    others, other_face, other_edge = _lying(negated(by_first), a, b, missed, like)
+    by_first = dr.select(others, negated(by_first), by_first)
+    edges, face, edge = edges | others, dr.select(others, other_face, face), dr.select(others, other_edge, edge)
     edge_side, face_side = _swapped(by_first, a, b), _swapped(by_first, b, a)
-
-    def lying(i: Any, j: Any) -> tuple:
-        (face, normal, on), (start, end) = face_side.face(i), edge_side.edge(j)
-        direction = _turn(edge_side.solid, sp.normalized(sp.minus(end, start)))
-        return (dr.abs(sp.dot(normal, direction)) < ALONG) & on, face, j
-
-    possible = negated(faces) & (by_first | (b.dimension < 2.5))
-    outer = dr.select(possible, face_side.count, unsigned(0, like))
-    edges, face, edge = _first_of(outer, edge_side.edges, lying, like)
     owner = _swapped(faces, a, face_side)
     other = _swapped(faces, b, edge_side)
     base = dr.select(faces, face1, face)
@@ -156,14 +154,30 @@ def face_touches(one: Solid, two: Solid, found: Deepest) -> tuple[Scalar, list[T
     out = tuple(dr.select(faces, x, y) for x, y in zip(back, n))
     sign = dr.select(faces | negated(by_first), 1.0, -1.0)
     normal = tuple(x * sign for x in out)
-    radius = dr.select(faces, 0.0, edge_side.solid.radius)
     kept = _largest_four(kept, owner.table.vector(base))
     touches = []
     for exists, *local in kept.points[:MOST]:
         height = _height(owner, base, local)
-        point = sp.scaled(-0.5 * (height + radius), out, along_axes(owner.solid, local))
-        touches.append(Touch(exists > 0.5, point, height - radius, normal))
+        point = sp.scaled(-0.5 * height, out, along_axes(owner.solid, local))
+        touches.append(Touch(exists > 0.5, point, height, normal))
     return (faces | edges) & (kept.count > 0.5), touches
+
+
+def _lying(by_first: Any, a: _Feature, b: _Feature, wanted: Any, like: Scalar) -> tuple[Scalar, Any, Any]:
+    """An edge of one that lies on a face of the other: whether there is one, the place of the face, and its number.
+
+    Args:
+        by_first: whether the edge is the first's.
+    """
+    edge_side, face_side = _swapped(by_first, a, b), _swapped(by_first, b, a)
+
+    def lies(i: Any, j: Any) -> tuple:
+        (face, normal, on), (start, end) = face_side.face(i), edge_side.edge(j)
+        direction = _turn(edge_side.solid, sp.normalized(sp.minus(end, start)))
+        return (dr.abs(sp.dot(normal, direction)) < ALONG) & on, face, j
+
+    possible = wanted & (edge_side.dimension < 2.5)
+    return _first_of(dr.select(possible, face_side.count, unsigned(0, like)), edge_side.edges, lies, like)
 
 
 def _if(condition: Any, compute: Callable[[], list[Scalar]], otherwise: list[Scalar]) -> list[Scalar]:
@@ -184,9 +198,8 @@ def _swapped(condition: Any, a: _Feature, b: _Feature) -> _Feature:
         centre=pick(one.centre, two.centre),
         axes=pick(one.axes, two.axes),
         reach=pick(one.reach, two.reach),
-        radius=pick(one.radius, two.radius),
     )
-    rest = (pick(getattr(a, name), getattr(b, name)) for name in ("places", "dimension", "is_cylinder", "cap", "line"))
+    rest = (pick(getattr(a, name), getattr(b, name)) for name in ("places", "dimension", "is_rolled", "cap", "line"))
     return _Feature(solid, *rest)
 
 
@@ -302,7 +315,6 @@ def _edge_over_face(owner: _Feature, face: Any, other: _Feature, edge: Any, kept
     normal = table.vector(face)
     _, edges = _polygon(table, face)
     p, q = (_into(owner, other, end) for end in other.edge(edge))
-    radius = other.solid.radius
     like = p[0]
 
     def cut(k: Any, low: Any, high: Any) -> tuple:
@@ -318,7 +330,7 @@ def _edge_over_face(owner: _Feature, face: Any, other: _Feature, edge: Any, kept
     start = (edges - edges, as_array(0.0, like), as_array(1.0, like))
     _, low, high = dr.while_loop(start, lambda k, *_: k < edges, cut)
     ends = [sp.scaled(part, sp.minus(q, p), p) for part in (low, high)]
-    exist = [(low <= high) & (_height(owner, face, point) <= radius) for point in ends]
+    exist = [(low <= high) & (_height(owner, face, point) <= 0.0) for point in ends]
     for point, exists in zip(ends, exist):
         kept = kept.add(exists, point)
     # MuJoCo counts an end twice that was cut off, if it is the only one.

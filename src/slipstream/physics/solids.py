@@ -20,7 +20,7 @@ import numpy as np
 
 from slipstream.arrays import ArrayTypes
 from slipstream.physics.convex import CORNER, FACE, UNROLLED, Corners, Solid
-from slipstream.physics.hulls import Polyhedron, box_polyhedron, caps_polyhedron, find_polyhedron, segment_polyhedron
+from slipstream.physics.hulls import Polyhedron, box_polyhedron, caps_polyhedron, find_polyhedron, no_caps
 from slipstream.physics.model import Geom, Model
 from slipstream.physics.pairs import BOX, CAPSULE, CYLINDER, ELLIPSOID, MESH, SPHERE
 from slipstream.physics.spatial import Scalar
@@ -106,7 +106,7 @@ def _make_numbers(model: Model) -> np.ndarray:
                 known[key] = _append(numbers, shape), -(-len(shape.corners) // UNROLLED) * UNROLLED
             place, count = known[key]
         caps = 0
-        if geom.kind == CYLINDER:
+        if geom.kind in (CAPSULE, CYLINDER):
             caps, place, count = place + CORNER * count, 0, 0
         half, middle, reach = _bounds(geom, shape)
         ball, block, radius = parts(geom)
@@ -122,7 +122,7 @@ def parts(geom: Geom) -> tuple[Sequence[float], Sequence[float], float]:
     if geom.kind == SPHERE:
         return none, none, size[0]
     if geom.kind == CAPSULE:
-        return none, none, size[0]
+        return none, (0.0, 0.0, size[1]), size[0]
     if geom.kind == CYLINDER:
         return (size[0], size[0], 0.0), (0.0, 0.0, size[1]), 0.0
     return (size if geom.kind == ELLIPSOID else none), none, 0.0
@@ -133,7 +133,7 @@ def polyhedron(model: Model, g: int) -> Polyhedron | None:
     if geom.kind == BOX:
         return box_polyhedron(geom.size)
     if geom.kind == CAPSULE:
-        return segment_polyhedron(geom.size[1])
+        return no_caps()
     if geom.kind == CYLINDER:
         return caps_polyhedron(*geom.size[:2])
     return find_polyhedron(model.mujoco, int(model.mujoco.geom_dataid[g])) if geom.kind == MESH else None
@@ -145,7 +145,7 @@ def _bounds(geom: Geom, shape: Polyhedron | None) -> tuple[np.ndarray, np.ndarra
         low, high = shape.corners.min(0), shape.corners.max(0)
         return (high - low) / 2, (high + low) / 2, float(np.linalg.norm(shape.corners, axis=1).max())
     ball, block, radius = parts(geom)
-    half = np.array(ball) + block + radius + [0.0, 0.0, geom.size[1] if geom.kind == CAPSULE else 0.0]
+    half = np.array(ball) + block + radius
     reach = {CAPSULE: sum(geom.size[:2]), CYLINDER: float(np.hypot(*geom.size[:2]))}.get(geom.kind, float(half.max()))
     return half, np.zeros(3), reach
 
@@ -164,10 +164,6 @@ def _append(numbers: list[float], shape: Polyhedron) -> int:
         polygons += [begin + CORNER * c for c in face]
         for k, c in enumerate(face):
             around[c].append((faces_begin + FACE * f, begin + CORNER * face[k - 1]))
-    if len(shape.corners) == 2:  # a capsule: a face that is none, and the other end
-        around = [[(faces_begin, begin + CORNER)], [(faces_begin, begin)]]
-        faces = [0.0] * FACE
-        polygons_begin += FACE
     lists_begin = polygons_begin + len(polygons)
     lists: list[float] = []
     for c in range(count):
