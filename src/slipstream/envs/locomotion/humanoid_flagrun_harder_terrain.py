@@ -76,7 +76,7 @@ class HumanoidFlagrunHarderTerrain(HumanoidFlagrunHarder):
     def tables(self, types: ArrayTypes) -> Any:
         made = physics.make_terrain(self.model, types, self.heights + DEPTH)
         self._terrains[dr.backend_v(types.Float)] = made
-        return [made.corners] if types.compiled else []
+        return [*super().tables(types), *([made.corners] if types.compiled else [])]
 
     def terrain(self, state: Any) -> physics.Terrain:
         return replace(self.start_terrain(state.qpos), level=state.level * self.ground.variants + state.variant)

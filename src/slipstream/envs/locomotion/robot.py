@@ -14,6 +14,7 @@ import drjit as dr
 import numpy as np
 
 from slipstream import physics
+from slipstream.arrays import ArrayTypes
 from slipstream.envs.env import Env, Float, Group, Int
 from slipstream.envs.extras import ExtraMissing
 from slipstream.envs.locomotion.randomisation import Randomisation, Variation
@@ -130,6 +131,9 @@ class Robot(Env):
     def read_model(self, path: Path) -> Any:
         """What `physics.load` is given: the file, unless a task changes what is in it."""
         return str(path)
+
+    def tables(self, types: ArrayTypes) -> Any:
+        return physics.tables(self.model, types)
 
     def _count_features(self) -> int:
         """The size of the observation: that of a robot in its default pose."""
