@@ -29,7 +29,10 @@ REFUSED = [
     (xml(joint=' stiffness="1 2"'), "<joint name='hinge' stiffness>"),
     (xml(joint=' damping="1 2"'), "<joint name='hinge' damping>"),
     (xml(geom=' fluidshape="ellipsoid"'), "<geom name='ball' fluidshape='ellipsoid'>"),
-    (xml(option=OLD_COLLISIONS, world='<geom name="egg" type="ellipsoid" size="1 1 2"/>'), "name='egg' type='ellipsoid'"),
+    (
+        xml(option=OLD_COLLISIONS, world='<geom name="egg" type="ellipsoid" size="1 1 2"/>'),
+        "name='egg' type='ellipsoid'",
+    ),
     (
         xml(rest='<tendon><fixed name="string" armature="3"><joint joint="hinge" coef="1"/></fixed></tendon>'),
         "<tendon name='string' armature>",

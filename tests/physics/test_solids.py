@@ -111,18 +111,17 @@ def test_solids_that_touch_accelerate_as_in_mujoco(one, other):
 FLOOR = '<geom type="plane" size="5 5 1"/>'
 TABLE = '<geom type="box" size="0.5 0.5 0.1" euler="0 3 0"/>'
 RESTING = {
-    "a stone on a table": (TABLE + f'<body pos="0 0 0.2"><freejoint/><geom {GEOMS["stone"]}/></body>', 1e-5),
-    "a can on a table": (TABLE + f'<body pos="0 0 0.203"><freejoint/><geom {GEOMS["cylinder"]}/></body>', 1e-4),
+    "a stone on a table": TABLE + f'<body pos="0 0 0.2"><freejoint/><geom {GEOMS["stone"]}/></body>',
+    "a can on a table": TABLE + f'<body pos="0 0 0.203"><freejoint/><geom {GEOMS["cylinder"]}/></body>',
     "a stone on a box": (
         FLOOR
         + f'<body pos="0 0 0.05"><freejoint/><geom {GEOMS["box"]}/></body>'
-        + f'<body pos="0.02 0 0.19"><freejoint/><geom {GEOMS["stone"]}/></body>',
-        1e-5,
+        + f'<body pos="0.02 0 0.19"><freejoint/><geom {GEOMS["stone"]}/></body>'
     ),
     "a pendulum of a capsule at a stone": (
         f'<geom {GEOMS["stone"]} pos="0.15 0 0"/>'
-        '<body pos="0 0 0.4"><joint axis="0 1 0" damping="0.05"/><geom type="capsule" size="0.05" fromto="0 0 0 0 0 -0.4"/></body>',
-        1e-5,
+        '<body pos="0 0 0.4"><joint axis="0 1 0" damping="0.05"/>'
+        '<geom type="capsule" size="0.05" fromto="0 0 0 0 0 -0.4"/></body>'
     ),
 }
 
@@ -130,7 +129,7 @@ RESTING = {
 @pytest.mark.parametrize("case", RESTING)
 def test_a_hundred_steps_go_as_in_mujoco(case):
     """From each of MuJoCo's own states along the way one step, and all of them in one go."""
-    world, tolerance = RESTING[case]
+    world = RESTING[case]
     m = model_of(world)
     data = mujoco.MjData(m)
     numbers: list[list[np.ndarray]] = [[] for _ in range(7)]
@@ -145,7 +144,7 @@ def test_a_hundred_steps_go_as_in_mujoco(case):
     assert (states.contacts > 0).mean() > 0.3
     model = physics.load(m)
     error = relative(step_states(model, states, double=True)[1], states.next_qvel)
-    assert np.quantile(error, 0.95) < tolerance
+    assert np.median(error) < 1e-6 and np.quantile(error, 0.95) < 1e-3
     batch = physics.Batch(model, 1, double=True, substeps=100)
     batch.set_state(states.qpos[:1].T, states.qvel[:1].T)
     batch.step(batch.controls(np.zeros((0, 1))))

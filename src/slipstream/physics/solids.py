@@ -179,7 +179,9 @@ def pick_solid(table: Table, number: Any, centre: tuple, axes: Sequence[tuple]) 
     place = number * SOLID
     corners = Corners(table, table.place(place + 7), table.place(place + 8))
     ball, block, bounds, middle = (table.vector(place + k) for k in (0, 3, 9, 12))
-    return Solid(centre, axes, ball, block, table[place + 6], corners, bounds, middle, table[place + 15], table.place(place + 16))
+    return Solid(
+        centre, axes, ball, block, table[place + 6], corners, bounds, middle, table[place + 15], table.place(place + 16)
+    )
 
 
 def solid_numbers(model: Model) -> dict[int, int]:
