@@ -4,9 +4,10 @@
     python benchmarks/contact_states.py go2=~/menagerie/unitree_go2/scene.xml anymal=~/.../scene.xml --states 10000
 
 A state is one that MuJoCo comes to with random controls from random poses, in which something touches, rounded to
-float32. Both engines compute the accelerations from the same rounded numbers. A state is off if they differ by more than
-1e-3 of the largest of the state (or of 1, if that is more). States with contacts that are left out (more self-contacts
-than slots, pairs that are not simulated) are told apart.
+float32. Both engines compute the accelerations from the same rounded numbers. A state is off if they differ by more
+than 1e-3 of the largest of the state (or of 1, if that is more). States with contacts that are left out (more
+self-contacts than slots, pairs that are not simulated) are told apart. Mesh files that are not beside a model are looked
+for in `--assets`.
 """
 
 # MuJoCo's Python package has no type stubs for its compiled part.
@@ -17,13 +18,14 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-import warnings
 from pathlib import Path
+from typing import Any
 
 import gymnasium
 import mujoco
 import numpy as np
 
+from models import Assets, compile_model, find_assets
 from slipstream import arrays, physics
 from slipstream.physics.agreement import control_ranges
 
@@ -34,10 +36,8 @@ EPISODE = 40
 """After so many states MuJoCo starts over."""
 
 
-def read(path: str) -> mujoco.MjModel:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        m = mujoco.MjModel.from_xml_path(str(Path(path).expanduser()))
+def read(path: str, assets: Assets) -> mujoco.MjModel:
+    m: Any = compile_model(Path(path).expanduser(), assets)[0]
     m.opt.integrator = mujoco.mjtIntegrator.mjINT_EULER  # with others qacc is that of a later stage
     m.opt.solver = mujoco.mjtSolver.mjSOL_NEWTON
     m.opt.iterations, m.opt.ls_iterations = 100, 50
@@ -74,8 +74,8 @@ def contact_states(m: mujoco.MjModel, left_out: frozenset, count: int, seed: int
     return [np.array(column) for column in columns]
 
 
-def compare(name: str, path: str, count: int, seed: int, self_contacts: int) -> dict:
-    m = read(path)
+def compare(name: str, path: str, count: int, seed: int, self_contacts: int, assets: Assets) -> dict:
+    m = read(path, assets)
     model = physics.load(m, leave_out_pairs=True, self_contacts=self_contacts)
     qpos, qvel, ctrl, act, expected, left_out = contact_states(m, model.left_out.geoms, count, seed)
     number = len(qpos)
@@ -104,6 +104,7 @@ def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("robots", nargs="*", metavar="NAME=FILE", help="beside Gymnasium's")
     parser.add_argument("--only", action="store_true", help="without Gymnasium's")
+    parser.add_argument("--assets", action="append", default=[], help="a folder with mesh files")
     parser.add_argument("--states", type=int, default=10_000)
     parser.add_argument("--self-contacts", type=int, default=12)
     parser.add_argument("--seed", type=int, default=0)
@@ -113,13 +114,14 @@ def parsed() -> argparse.Namespace:
 def main() -> None:
     options = parsed()
     mujoco.set_mju_user_warning(lambda message: None)
+    assets = find_assets([Path(folder).expanduser() for folder in options.assets])
     robots = {} if options.only else dict(OWN)
     robots |= dict(robot.split("=", 1) for robot in options.robots)
     print("| robot | states | off by more than 1e-3 | median | 99.9 % | with contacts left out |")
     print("|---|---|---|---|---|---|")
     for name, path in robots.items():
         try:
-            row = compare(name, path, options.states, options.seed, options.self_contacts)
+            row = compare(name, path, options.states, options.seed, options.self_contacts, assets)
         except (physics.ModelError, ValueError) as error:
             print(f"{name}: {error}", file=sys.stderr, flush=True)
             continue

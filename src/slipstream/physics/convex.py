@@ -1,8 +1,8 @@
 """Where any two convex solids touch: ellipsoids, cylinders, boxes, hulls, spheres and capsules.
 
-The depth of two solids along a direction is how far the second must go that way until a plane across it parts them. What
-touches is found where the depth is least. The points of one solid minus those of the other are a convex set, and the
-depth is how far it reaches. From a direction the search goes to a point a little outside of that set, and on to the
+The depth of two solids along a direction is how far the second must go that way until a plane across it parts them.
+They touch where the depth is least. The points of one solid minus those of the other are a convex set, and the depth is
+how far it reaches. From a direction the search goes to a point a little outside of that set, and on to the
 direction in which the set is nearest to this point (by Gilbert, Johnson and Keerthi's method, with a triangle of the
 set); the depth falls each time. For solids that do not overlap the same search finds their distance.
 """
@@ -154,7 +154,7 @@ class Deepest:
 
 
 def _reach(one: Solid, two: Solid, direction: tuple) -> list[Any]:
-    """The furthest point of the set of differences along a direction, that of the first solid, and both their corners."""
+    """The furthest point of the set of differences along a direction, that of the first solid, and both corners."""
     (point, place), (other, there) = farthest(one, direction), farthest(two, sp.negative(direction))
     return [*sp.minus(point, other), *point, place, there]
 
@@ -197,8 +197,8 @@ def _nearest(goal: tuple, corners: list[list[Any]]) -> tuple[list[Any], list[lis
         corners: four times what `_reach` returns.
 
     Returns:
-        It, the same combination of the points of the first solid, and the places of three corners of both solids; and the
-        three corners of the tetrahedron that it lies between.
+        It, the same combination of the points of the first solid, and the places of three corners of both solids; and
+        the three corners of the tetrahedron that it lies between.
     """
     best, weights, dropped = 1e30, [0.0] * 4, 0.0
     for chosen in (*combinations(range(4), 2), *combinations(range(4), 3)):

@@ -148,7 +148,8 @@ def caps_polyhedron(radius: float, half: float) -> Polyhedron:
     """The caps of a cylinder, with as many corners as MuJoCo gives them: the upper one, then the lower one."""
     turn = 2 * np.pi * np.arange(CAP_CORNERS) / CAP_CORNERS
     rim = np.stack([radius * np.cos(turn), radius * np.sin(turn), 0 * turn], -1)
-    corners = np.concatenate([rim + [0, 0, half], rim - [0, 0, half]])
+    up = np.array([0.0, 0.0, half])
+    corners = np.concatenate([rim + up, rim - up])
     upper = list(range(CAP_CORNERS))
     faces = [upper, [CAP_CORNERS + k for k in upper[::-1]]]
     return Polyhedron(corners, faces, np.array([[0.0, 0.0, 1.0], [0.0, 0.0, -1.0]]))

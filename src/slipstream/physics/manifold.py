@@ -1,8 +1,8 @@
 """More than one point where two solids touch: faces and edges that lie on each other.
 
-MuJoCo's rules. A face and a face or an edge of another solid that are parallel to within five degrees touch where one is
-over the other. The caps of a cylinder are faces with sixteen corners; an edge is also the line along its side where it
-touches, and a capsule.
+MuJoCo's rules. A face and a face or an edge of another solid that are parallel to within five degrees touch where one
+is over the other. The caps of a cylinder are faces with sixteen corners; an edge is also the line along the side of a
+cylinder or a capsule where it touches.
 """
 
 from __future__ import annotations

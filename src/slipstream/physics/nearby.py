@@ -1,8 +1,8 @@
 """Pairs of convex solids that are near each other, one after the other, in one loop of the kernel.
 
-All pairs are tested for whether the spheres around them overlap, which costs a few operations each. Those that do are bits
-of a few words; a loop takes them one by one, picks both solids out of a table, and searches where they touch. A kernel
-holds that search once, however many pairs there are.
+All pairs are tested for whether the spheres around them overlap, which costs a few operations each. Those that do are
+bits of a few words; a loop takes them one by one, picks both solids out of a table, and searches where they touch. A
+kernel holds that search once, however many pairs there are.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Convex geoms as numbers in one table, so that a kernel can pick any pair of them by its number.
 
 A record of a solid: ball, block (three numbers each), radius, where its corners begin and how many they are, bounds,
-middle, reach, caps. A corner: three coordinates, where its faces begin and how many they are. A face of a corner: where the
-face is, and the corner before this one on it. A face: its normal, where its polygon begins and how many corners it has.
-A polygon: where its corners are, anticlockwise from outside. A pair: its solids, its margin, whether it may
+middle, reach, caps. A corner: three coordinates, where its faces begin and how many they are. A face of a corner: where
+the face is, and the corner before this one on it. A face: its normal, where its polygon begins and how many corners it
+has. A polygon: where its corners are, anticlockwise from outside. A pair: its solids, its margin, whether it may
 touch with faces, its number among all pairs in slots. Places are numbers of the table, which float32 holds exactly.
 """
 
@@ -12,6 +12,7 @@ touch with faces, its number among all pairs in slots. Places are numbers of the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -146,7 +147,7 @@ def _bounds(geom: Geom, shape: Polyhedron | None) -> tuple[np.ndarray, np.ndarra
         return (high - low) / 2, (high + low) / 2, float(np.linalg.norm(shape.corners, axis=1).max())
     ball, block, radius = parts(geom)
     half = np.array(ball) + block + radius
-    reach = {CAPSULE: sum(geom.size[:2]), CYLINDER: float(np.hypot(*geom.size[:2]))}.get(geom.kind, float(half.max()))
+    reach = {CAPSULE: sum(geom.size[:2]), CYLINDER: math.hypot(*geom.size[:2])}.get(geom.kind, float(half.max()))
     return half, np.zeros(3), reach
 
 
