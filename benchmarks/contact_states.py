@@ -6,8 +6,8 @@
 A state is one that MuJoCo comes to with random controls from random poses, in which something touches, rounded to
 float32. Both engines compute the accelerations from the same rounded numbers. A state is off if they differ by more
 than 1e-3 of the largest of the state (or of 1, if that is more). States with contacts that are left out (more
-self-contacts than slots, pairs that are not simulated) are told apart. Mesh files that are not beside a model are looked
-for in `--assets`.
+self-contacts than slots, pairs that are not simulated) are told apart. Mesh files that are not beside a model are
+looked for in `--assets`.
 """
 
 # MuJoCo's Python package has no type stubs for its compiled part.

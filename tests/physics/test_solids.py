@@ -110,53 +110,67 @@ def test_solids_that_touch_accelerate_as_in_mujoco(one, other):
 
 FLOOR = '<geom type="plane" size="5 5 1"/>'
 TABLE = '<geom type="box" size="0.5 0.5 0.1" euler="0 3 0"/>'
-RESTING = {
-    "a stone on a table": TABLE + f'<body pos="0 0 0.2"><freejoint/><geom {GEOMS["stone"]}/></body>',
-    "a can on a table": TABLE + f'<body pos="0 0 0.203"><freejoint/><geom {GEOMS["cylinder"]}/></body>',
-    "a stone on a box": (
-        FLOOR
-        + f'<body pos="0 0 0.05"><freejoint/><geom {GEOMS["box"]}/></body>'
-        + f'<body pos="0.02 0 0.19"><freejoint/><geom {GEOMS["stone"]}/></body>'
-    ),
-    "a pendulum of a capsule at a stone": (
-        f'<geom {GEOMS["stone"]} pos="0.15 0 0"/>'
-        '<body pos="0 0 0.4"><joint axis="0 1 0" damping="0.05"/>'
-        '<geom type="capsule" size="0.05" fromto="0 0 0 0 0 -0.4"/></body>'
-    ),
-}
+STONE_ON_A_BOX = (
+    FLOOR
+    + f'<body pos="0 0 0.05"><freejoint/><geom {GEOMS["box"]}/></body>'
+    + f'<body pos="0.02 0 0.19"><freejoint/><geom {GEOMS["stone"]}/></body>'
+)
+LEANING = (
+    f'<geom {GEOMS["stone"]} pos="0.15 0 0"/>'
+    '<body pos="0 0 0.4"><joint axis="0 1 0" damping="0.05" stiffness="5" springref="-40"/>'
+    '<geom type="capsule" size="0.05" fromto="0 0 0 0 0 -0.4"/></body>'
+)
+# Of the sixteen corners of a can's cap MuJoCo may choose other four.
+RESTING = [
+    pytest.param(TABLE + f'<body pos="0 0 0.2"><freejoint/><geom {GEOMS["stone"]}/></body>', 1e-3, id="stone"),
+    pytest.param(TABLE + f'<body pos="0 0 0.203"><freejoint/><geom {GEOMS["cylinder"]}/></body>', 0.2, id="can"),
+    pytest.param(LEANING, 1e-3, id="leaning capsule"),
+    pytest.param(STONE_ON_A_BOX, 1e-3, id="stone on a box", marks=pytest.mark.slow),
+]
 
 
-@pytest.mark.parametrize("case", RESTING)
-def test_a_hundred_steps_go_as_in_mujoco(case):
+@pytest.mark.parametrize(("world", "tolerance"), RESTING)
+def test_a_hundred_steps_go_as_in_mujoco(world, tolerance):
     """From each of MuJoCo's own states along the way one step, and all of them in one go."""
-    world = RESTING[case]
     m = model_of(world)
     data = mujoco.MjData(m)
-    numbers: list[list[np.ndarray]] = [[] for _ in range(7)]
-    mujoco.mj_forward(m, data)
+    before, after, contacts = [], [], 0
     for _ in range(100):
-        before = data.qpos.copy(), data.qvel.copy(), data.ctrl.copy()
+        before.append((data.qpos.copy(), data.qvel.copy()))
         mujoco.mj_step(m, data)
-        after = data.qacc.copy(), data.qpos.copy(), data.qvel.copy(), np.array(data.ncon)
-        for column, value in zip(numbers, (*before, *after)):
-            column.append(value)
-    states = States(*map(np.array, numbers))
-    assert (states.contacts > 0).mean() > 0.3
-    model = physics.load(m)
-    error = relative(step_states(model, states, double=True)[1], states.next_qvel)
-    assert np.median(error) < 1e-6 and np.quantile(error, 0.95) < 1e-3
-    batch = physics.Batch(model, 1, double=True, substeps=100)
-    batch.set_state(states.qpos[:1].T, states.qvel[:1].T)
-    batch.step(batch.controls(np.zeros((0, 1))))
+        after.append(data.qvel.copy())
+        contacts += data.ncon > 0
+    assert contacts > 30
+    qpos, qvel = (np.array(column) for column in zip(*before))
+    batch = physics.Batch(physics.load(m), 100, double=True)
+    batch.set_state(qpos.T, qvel.T)
+    controls = batch.controls(np.zeros((0, 100)))
+    batch.step(controls)
+    assert np.quantile(relative(batch.get_state()[1].T, np.array(after)), 0.95) < tolerance
+    batch.set_state(np.tile(qpos[:1].T, 100), np.tile(qvel[:1].T, 100))
+    for _ in range(100):
+        batch.step(controls)
     assert np.abs(batch.get_state()[0][:, 0] - data.qpos).max() < 0.01
 
 
 def test_the_scalar_backend_has_the_same_contacts():
     m = two("box", "stone")
-    states = touching_states(m, 8)
+    states = touching_states(m, 3)
     model = physics.load(m)
     compiled = step_states(model, states, double=True)[1]
-    for k in range(8):
+    for k in range(3):
         state = physics.make_state(model, states.qpos[k].tolist(), states.qvel[k].tolist())
         qvel = physics.step(model, state, []).qvel
         np.testing.assert_allclose(qvel, compiled[k], rtol=1e-9, atol=1e-9)
+
+
+def test_a_stone_on_a_table_is_down_and_its_clearance_is_its_distance():
+    m = model_of(TABLE + f'<body pos="0 0 0.2"><freejoint/><geom name="stone" {GEOMS["stone"]}/></body>')
+    model, data = physics.load(m), mujoco.MjData(m)
+    for height, down in ((0.13, True), (0.3, False)):
+        data.qpos[2] = height
+        mujoco.mj_forward(m, data)
+        where = physics.pose(model, data.qpos.tolist())
+        assert bool(physics.touches_ground(model, where, model.geom("stone"))) == down == bool(data.ncon)
+        expected = mujoco.mj_geomDistance(m, data, 0, 1, 1.0, None)
+        assert physics.clearance(model, where) == pytest.approx(expected, abs=1e-6)

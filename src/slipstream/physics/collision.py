@@ -260,7 +260,8 @@ def touches_ground(model: Model, where: Pose, geom: int, terrain: Terrain | None
 
 def clearance(model: Model, where: Pose, terrain: Terrain | None = None) -> Scalar:
     """The distance between a robot and the nearest thing that does not move, negative where they overlap."""
-    distances = [contact.distance for contact in external_contacts(model, where, terrain)]
+    pairs = (pair for pair in model.pairs if pair.is_external)
+    distances = [c.distance for pair in pairs for c in _pair_contacts(model, where, pair, terrain)]
     if not distances:
         raise ModelError("Nothing of the model collides with anything that is fixed.")
     return reduce(sp.minimum, distances)
