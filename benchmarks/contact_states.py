@@ -106,7 +106,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--only", action="store_true", help="without Gymnasium's")
     parser.add_argument("--assets", action="append", default=[], help="a folder with mesh files")
     parser.add_argument("--states", type=int, default=10_000)
-    parser.add_argument("--self-contacts", type=int, default=12)
+    parser.add_argument("--self-contacts", type=int, default=6)
     parser.add_argument("--seed", type=int, default=0)
     return parser.parse_args()
 
