@@ -9,20 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import drjit as dr
 
 from slipstream.physics import spatial as sp
-from slipstream.physics.boxes import Block, Touch, box_box, capsule_box, sphere_box, sphere_cylinder
+from slipstream.physics.boxes import Touch
 from slipstream.physics.collision import geom_pose
 from slipstream.physics.control import as_array, lowest_bit, memory, unsigned, when
 from slipstream.physics.convex import Solid, as_touch, boxes_apart, likely_directions, search
 from slipstream.physics.kinematics import Pose
 from slipstream.physics.manifold import MOST, face_touches
 from slipstream.physics.model import Model
-from slipstream.physics.pairs import BOX, CAPSULE, COSTS, SPHERE, Pair
+from slipstream.physics.pairs import Pair
 from slipstream.physics.solids import (
     model_table,
     pair_record,
@@ -32,7 +31,6 @@ from slipstream.physics.solids import (
     solid_reaches,
 )
 from slipstream.physics.spatial import Scalar
-from slipstream.physics.touches import COUNTS
 
 BITS = 32
 VALUES = 7
@@ -97,9 +95,9 @@ def add_convex(
             pose = [poses[solid * POSE + j] for j in range(POSE)]
             axes = [tuple(pose[j : j + 3]) for j in (3, 6, 9)]
             solids.append(pick_solid(table, solid, tuple(pose[:3]), axes))
-        margin, how, code = table[record + 2], table[record + 3], table[record + 4]
+        margin, with_faces, code = table[record + 2], table[record + 3], table[record + 4]
         result = found.from_flat(flat)
-        for touch in _touches(model, solids[0], solids[1], margin, how):
+        for touch in solid_touches(model, solids[0], solids[1], margin, with_faces):
             hit = (touch.distance < margin) & touch.exists
             result = result.add(hit, code, [touch.distance, *touch.point, *touch.normal])
         return [as_array(x, like) for x in result.flat()]
@@ -139,46 +137,11 @@ def _each(near: Sequence[Any], visit: Callable, state: list[Scalar], like: Scala
     return list(dr.while_loop(begin, lambda index, *_: index < len(words), step)[2:])
 
 
-def _touches(model: Model, one: Solid, two: Solid, margin: Scalar, how: Scalar) -> list[Touch]:
-    """All points where the solids of a pair touch.
-
-    Args:
-        how: see `Pair.how`.
-    """
-    touches: list[Touch] = []
-    present = {pair.how for pair in model.slot_pairs if pair.is_convex}
-    if present & {0, 1}:
-        touches += solid_touches(model, one, two, margin, how)
-    for number, kinds in enumerate(COSTS, start=2):
-        if number in present:
-            formula = partial(_by_formula, kinds, one, two)
-            count = COUNTS[kinds]
-            flat = when(how == float(number), formula, 8 * count, margin)
-            touches += [_from_row(flat[k : k + 8]) for k in range(0, 8 * count, 8)]
-    return touches
-
-
-def _by_formula(kinds: tuple[int, int], one: Solid, two: Solid) -> list[Scalar]:
-    """What of the kinds with a formula touches, as rows."""
-    block = Block(two.centre, two.axes, two.bounds)
-    if kinds == (BOX, BOX):
-        touches = box_box(Block(one.centre, one.axes, one.bounds), block)
-    elif kinds == (CAPSULE, BOX):
-        touches = capsule_box(one.centre, sp.scaled(one.block[2], one.axes[2]), one.radius, block)
-    else:
-        touches = [(sphere_box if kinds == (SPHERE, BOX) else sphere_cylinder)(one.centre, one.radius, block)]
-    return [x for touch in touches for x in _row(touch, dr.select(touch.exists, 1.0 + 0.0 * touch.distance, 0.0))]
-
-
-def _from_row(row: Sequence[Scalar]) -> Touch:
-    return Touch(row[0] > 0.5, tuple(row[2:5]), row[1], tuple(row[5:]))
-
-
-def solid_touches(model: Model, one: Solid, two: Solid, margin: Scalar, how: Scalar) -> list[Touch]:
+def solid_touches(model: Model, one: Solid, two: Solid, margin: Scalar, with_faces: Scalar) -> list[Touch]:
     """All points where two solids touch, four at most.
 
     Args:
-        how: 1 for solids that may touch with faces or edges (see `manifold.py`), 0 for others that are searched.
+        with_faces: 1 for solids that may touch with faces or edges (see `manifold.py`), else 0.
     """
     like = margin
     centre = one.centre
@@ -190,19 +153,19 @@ def solid_touches(model: Model, one: Solid, two: Solid, margin: Scalar, how: Sca
         first = as_touch(one, two, found)
         touching = first.distance < margin
         rows = [_row(first, dr.select(touching, 1.0, 0.0)), *[[0.0] * 8 for _ in range(MOST - 1)]]
-        if any(pair.how == 1 for pair in model.slot_pairs if pair.is_convex):
+        if any(pair.has_faces for pair in model.pairs if pair.is_convex):
 
             def by_faces() -> list[Scalar]:
                 there, touches = face_touches(one, two, found)
                 more = [_row(touch, dr.select(touch.exists, 1.0, 0.0)) for touch in touches]
                 return [as_array(dr.select(there, a, b), like) for x, y in zip(more, rows) for a, b in zip(x, y)]
 
-            rows = _choose(touching & (how > 0.5), by_faces, rows, like)
+            rows = _choose(touching & (with_faces > 0.5), by_faces, rows, like)
         return [x for row in rows for x in row]
 
-    flat = when((apart < margin) & (how < 1.5), compute, 8 * MOST, like)
+    flat = when(apart < margin, compute, 8 * MOST, like)
     rows = [flat[k : k + 8] for k in range(0, len(flat), 8)]
-    return [replace(touch, point=sp.plus(touch.point, centre)) for touch in map(_from_row, rows)]
+    return [Touch(r[0] > 0.5, sp.plus(tuple(r[2:5]), centre), r[1], tuple(r[5:])) for r in rows]
 
 
 def _row(touch: Touch, exists: Scalar) -> list[Scalar]:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import mujoco
@@ -39,8 +39,6 @@ CONVEX = {
 COSTS = {(BOX, BOX): 60, (CAPSULE, BOX): 20, (SPHERE, BOX): 3, (SPHERE, CYLINDER): 3}
 """For how many pairs of round geoms a pair of others counts."""
 
-MOST_COST = 200
-"""Of such pairs of moving geoms; otherwise they go in a loop, which a kernel holds once."""
 MOST_SELF_PAIRS = 3000
 """All pairs of moving geoms are tested in every step, and a kernel that tests more would compile for many minutes."""
 SMALLEST_FRICTION = 1e-5
@@ -65,7 +63,6 @@ class Pair:
     invweight: float
     safe_timestep: float
     several_points: bool = True  # MuJoCo's multiccd
-    in_loop: bool = False  # whether a kernel picks it by number though its kinds have a formula of their own
 
     @property
     def sorted_geoms(self) -> tuple[int, int]:
@@ -78,18 +75,13 @@ class Pair:
 
     @property
     def is_convex(self) -> bool:
-        """Whether a kernel picks it by number, in the loop over solids."""
-        return self.in_loop or self.kinds in CONVEX
+        """Whether its contacts come from the search over convex solids."""
+        return self.kinds in CONVEX
 
     @property
     def has_faces(self) -> bool:
         """Whether MuJoCo looks for more than one point, where faces or edges lie on each other."""
         return self.several_points and not set(self.kinds) & {SPHERE, ELLIPSOID}
-
-    @property
-    def how(self) -> int:
-        """How a pair in the loop touches: 0 and 1 by the search, without and with faces; from 2 on by a formula."""
-        return 2 + list(COSTS).index(self.kinds) if self.in_loop else int(self.has_faces)
 
     @property
     def is_external(self) -> bool:
@@ -156,21 +148,13 @@ def find_pairs(
     kept = {pair.sorted_geoms for pair in pairs}
     refusals = [refusal for geoms, p in explicit.items() if geoms in kept for refusal in _odd(m, p)]
     refusals += [refusal for pair in pairs for refusal in _refusals(m, pair)]
-    pairs = _in_loop(pairs)
-    moving = sum(not pair.is_external for pair in pairs)
+    moving = sum(COSTS.get(pair.kinds, 1) for pair in pairs if not pair.is_external)
     if moving > MOST_SELF_PAIRS:
         way_out = "exclude some, or load without self-collision (check-model --no-self-collision)."
-        why = f"{moving:,} pairs of moving geoms may touch each other, more than {MOST_SELF_PAIRS:,}; {way_out}"
+        why = f"{moving:,} pairs of moving geoms may touch each other, more than {MOST_SELF_PAIRS:,} "
+        why += f"(two boxes count for {COSTS[BOX, BOX]} round ones); {way_out}"
         refusals.append(Refusal("<geom>", why))
     return pairs, refusals, out
-
-
-def _in_loop(pairs: list[Pair]) -> list[Pair]:
-    """Put pairs of moving boxes and the like in the loop over solids, where there are many."""
-    costs = {pair: COSTS[pair.kinds] for pair in pairs if pair.kinds in COSTS and not pair.is_external}
-    if sum(costs.values()) <= MOST_COST:
-        return pairs
-    return [replace(pair, in_loop=pair in costs) for pair in pairs]
 
 
 def _dynamic_pairs(m: mujoco.MjModel) -> Iterator[tuple[int, int]]:

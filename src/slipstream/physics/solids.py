@@ -3,8 +3,8 @@
 A record of a solid: ball, block (three numbers each), radius, where its corners begin and how many they are, bounds,
 middle, reach, caps. A corner: three coordinates, where its faces begin and how many they are. A face of a corner: where
 the face is, and the corner before this one on it. A face: its normal, where its polygon begins and how many corners it
-has. A polygon: where its corners are, anticlockwise from outside. A pair: its solids, its margin, how it touches, its
-number among all pairs in slots. Places are numbers of the table, which float32 holds exactly.
+has. A polygon: where its corners are, anticlockwise from outside. A pair: its solids, its margin, whether it may
+touch with faces, its number among all pairs in slots. Places are numbers of the table, which float32 holds exactly.
 """
 
 # MuJoCo's Python package has no type stubs for its compiled part.
@@ -95,7 +95,7 @@ def _make_numbers(model: Model) -> np.ndarray:
     index = solid_numbers(model)
     for code, pair in enumerate(model.slot_pairs):
         if pair.is_convex:
-            numbers += [index[pair.geom1], index[pair.geom2], pair.margin, pair.how, code]
+            numbers += [index[pair.geom1], index[pair.geom2], pair.margin, pair.has_faces, code]
     known: dict[Any, tuple[int, int]] = {}
     for k, g in enumerate(geoms):
         geom = model.geoms[g]

@@ -133,10 +133,10 @@ def minimum(a: Scalar, b: Scalar) -> Scalar:
     return min(a, b) if is_constant(a) and is_constant(b) else dr.minimum(a, b)
 
 
-def clip(value: Scalar, low: Scalar, high: Scalar) -> Scalar:
-    if not (is_constant(low) and math.isinf(low)):
+def clip(value: Scalar, low: float, high: float) -> Scalar:
+    if math.isfinite(low):
         value = maximum(value, low)
-    return value if is_constant(high) and math.isinf(high) else minimum(value, high)
+    return minimum(value, high) if math.isfinite(high) else value
 
 
 def sum_of(values: Iterable[Scalar]) -> Scalar:
