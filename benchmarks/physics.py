@@ -3,6 +3,7 @@
     python benchmarks/physics.py                 # the table
     python benchmarks/physics.py --curve         # and the cost by number of worlds, with the figure
     python benchmarks/physics.py --peers         # and Brax and MJX, in a virtual environment of their own
+    python benchmarks/physics.py --models go2=~/menagerie/unitree_go2/scene.xml      # other robots, from their MJCF
 
 An env step is `frame_skip` physics steps of the Euler integrator with Newton's method; a robot that falls (or
 1,000 steps) starts over from a slightly random pose, in both engines. MuJoCo runs with its default number of
@@ -46,6 +47,8 @@ class Robot:
     height: int  # address in qpos
     healthy: tuple[float, float]
     self_collision: bool = True
+    leave_out_pairs: bool = False
+    keyframe: bool = False  # whether it starts from its first keyframe
 
 
 ROBOTS = {
@@ -76,6 +79,20 @@ def read_model(robot: Robot) -> mujoco.MjModel:
     return m
 
 
+def legged(file: str, leave_out_pairs: bool) -> Robot:
+    """A robot on a free joint, which has fallen below half the height it starts at; 20 ms per env step."""
+    m = mujoco.MjModel.from_xml_path(file)
+    height = float(m.key_qpos[0, 2] if m.nkey else m.qpos0[2])
+    frame_skip = max(1, round(0.02 / m.opt.timestep))
+    return Robot(
+        file, frame_skip, 2, (0.5 * height, 2.0 * height), leave_out_pairs=leave_out_pairs, keyframe=m.nkey > 0
+    )
+
+
+def start_pose(m: mujoco.MjModel, robot: Robot) -> np.ndarray:
+    return m.key_qpos[0] if robot.keyframe else m.qpos0
+
+
 def action_pool(m: mujoco.MjModel, worlds: int, count: int = 8) -> np.ndarray:
     """Random actions, [count, nu, worlds]."""
     low, high = m.actuator_ctrlrange.T
@@ -91,10 +108,10 @@ class Slipstream:
     def __init__(self, robot: Robot, worlds: int) -> None:
         m = read_model(robot)
         self.robot, self.worlds = robot, worlds
-        self.model = physics.load(m)
+        self.model = physics.load(m, leave_out_pairs=robot.leave_out_pairs)
         self.batch = physics.Batch(self.model, worlds, substeps=robot.frame_skip)
         self.actions = [self.batch.controls(a) for a in action_pool(m, worlds)]
-        starts = np.array(self.model.qpos0)[:, None] + NOISE * np.random.default_rng(1).uniform(
+        starts = start_pose(m, robot)[:, None] + NOISE * np.random.default_rng(1).uniform(
             -1, 1, (self.model.nq, worlds)
         )
         self.batch.set_state(starts, np.zeros((self.model.nv, worlds)))
@@ -105,7 +122,8 @@ class Slipstream:
         self.age = self.batch.kind(ages) + dr.opaque(self.batch.kind, 0.0, worlds)
         self.starts = [q + dr.opaque(self.batch.kind, 0.0, worlds) for q in self.starts]
         dr.eval(self.age, self.starts)
-        self.advance = dr.freeze(self._advance)
+        read = physics.tables(self.model, arrays.array_types("auto"))
+        self.advance = dr.freeze(self._advance, state_fn=lambda *_: read)
         self.count = 0
 
     def _advance(self, state: physics.State, age, starts: list, action: list):
@@ -116,7 +134,7 @@ class Slipstream:
         qpos = [dr.select(over, a, b) for a, b in zip(starts, new.qpos)]
         qvel = [dr.select(over, 0.0, v) for v in new.qvel]
         qacc = [dr.select(over, 0.0, a) for a in new.qacc]
-        return physics.State(qpos, qvel, qacc, new.touch, new.dropped), dr.select(over, 0.0, age + 1.0)
+        return physics.State(qpos, qvel, qacc, new.touch, new.dropped, act=new.act), dr.select(over, 0.0, age + 1.0)
 
     def run(self, steps: int) -> None:
         for _ in range(steps):
@@ -137,7 +155,7 @@ class MuJoCo:
         self.batch = mujoco.batch.Batch(m, worlds, nthread=threads)
         self.qpos, self.ctrl = self.batch.bind("qpos"), self.batch.bind("ctrl")
         self.actions = np.ascontiguousarray(action_pool(m, worlds).transpose(0, 2, 1))
-        self.starts = m.qpos0 + NOISE * np.random.default_rng(1).uniform(-1, 1, (worlds, m.nq))
+        self.starts = start_pose(m, robot) + NOISE * np.random.default_rng(1).uniform(-1, 1, (worlds, m.nq))
         self.qpos[:] = self.starts
         self.age = np.random.default_rng(2).uniform(0, MAX_STEPS, worlds)
         self.count = 0
@@ -307,6 +325,8 @@ def peers(worlds: int, timeout: float) -> list[dict]:
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--robots", nargs="*", default=list(ROBOTS), help="which robots")
+    parser.add_argument("--models", nargs="*", default=[], metavar="NAME=FILE", help="these, instead of the robots")
+    parser.add_argument("--leave-out-pairs", action="store_true", help="load them without pairs that are not simulated")
     parser.add_argument("--threads", type=int, nargs="*", default=[1, os.cpu_count() or 1])
     parser.add_argument("--worlds", type=int, default=4096)
     parser.add_argument("--rounds", type=int, default=3)
@@ -316,7 +336,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--peer-timeout", type=float, default=300.0)
     parser.add_argument("--json", type=Path, help="write the results there")
     options = parser.parse_args(arguments)
-    robots = {name: ROBOTS[name] for name in options.robots}
+    robots = {name: ROBOTS[name] for name in options.robots} if not options.models else {}
+    for model in options.models:
+        name, _, file = model.partition("=")
+        robots[name] = legged(str(Path(file).expanduser().resolve()), options.leave_out_pairs)
     results: dict[str, list] = {"table": []}
     for name, robot in robots.items():
         for threads in options.threads:

@@ -35,9 +35,12 @@ def test_the_text_names_what_was_measured(capsys):
         assert word in text
 
 
-def test_an_unsupported_robot_lists_why(capsys):
-    assert run(CheckModel(os.path.join(ASSETS, "pusher.xml"))) == 1
-    assert "cylinder" in capsys.readouterr().out
+def test_an_unsupported_robot_lists_why(capsys, tmp_path):
+    file = tmp_path / "sticky.xml"
+    body = '<body><joint axis="0 1 0"/><geom size="0.1"/></body>'
+    file.write_text(f'<mujoco><option noslip_iterations="3"/><worldbody>{body}</worldbody></mujoco>')
+    assert run(CheckModel(str(file))) == 1
+    assert "noslip" in capsys.readouterr().out
     assert run(CheckModel("missing.xml", json=True)) == 1
     assert not json.loads(capsys.readouterr().out)["supported"]
 

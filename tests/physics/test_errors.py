@@ -18,6 +18,7 @@ def xml(option="", joint="", geom="", inner="", world="", rest="") -> str:
     return f"<mujoco>{option}<worldbody>{world}{body}</worldbody>{rest}</mujoco>"
 
 
+OLD_COLLISIONS = '<option><flag nativeccd="disable"/></option>'
 ACTUATOR = '<actuator><{} name="motor" joint="hinge" {}/></actuator>'
 REFUSED = [
     (xml(option='<option><flag speculative="enable"/></option>'), "speculative='enable'"),
@@ -28,7 +29,10 @@ REFUSED = [
     (xml(joint=' stiffness="1 2"'), "<joint name='hinge' stiffness>"),
     (xml(joint=' damping="1 2"'), "<joint name='hinge' damping>"),
     (xml(geom=' fluidshape="ellipsoid"'), "<geom name='ball' fluidshape='ellipsoid'>"),
-    (xml(world='<geom name="egg" type="ellipsoid" size="1 1 2"/>'), "name='egg' type='ellipsoid'"),
+    (
+        xml(option=OLD_COLLISIONS, world='<geom name="egg" type="ellipsoid" size="1 1 2"/>'),
+        "name='egg' type='ellipsoid'",
+    ),
     (
         xml(rest='<tendon><fixed name="string" armature="3"><joint joint="hinge" coef="1"/></fixed></tendon>'),
         "<tendon name='string' armature>",
@@ -61,7 +65,8 @@ def test_all_problems_are_listed_at_once():
 def test_problems_of_elements_and_of_pairs_are_listed_together():
     world = '<geom name="egg" type="ellipsoid" size="1 1 2"/>'
     with pytest.raises(physics.ModelError) as error:
-        physics.load(xml(option='<option integrator="implicit"/>', world=world, joint=' springyield="1"'))
+        option = '<option integrator="implicit"><flag nativeccd="disable"/></option>'
+        physics.load(xml(option=option, world=world, joint=' springyield="1"'))
     for word in ("implicit", "springyield", "name='egg'"):
         assert word in str(error.value)
 
@@ -72,7 +77,7 @@ def crates(count: int) -> str:
 
 def test_alike_problems_are_one_line_with_a_count_and_examples():
     with pytest.raises(physics.ModelError) as error:
-        physics.load(xml(world=crates(1200), joint=' springyield="1"'))
+        physics.load(xml(option=OLD_COLLISIONS, world=crates(1200), joint=' springyield="1"'))
     first, joint, pairs = str(error.value).splitlines()
     assert first == "This model cannot be simulated:"
     assert "<joint name='hinge' springyield>" in joint
@@ -81,10 +86,11 @@ def test_alike_problems_are_one_line_with_a_count_and_examples():
 
 def test_without_self_collision_pairs_of_moving_geoms_are_no_problem():
     second = '<body pos="0 3 0"><joint axis="0 1 0"/><geom name="crate" type="ellipsoid" size="0.1 0.1 0.1"/></body>'
+    text = xml(option=OLD_COLLISIONS, world=second)
     with pytest.raises(physics.ModelError, match="'crate'"):
-        physics.load(xml(world=second))
-    assert not physics.load(xml(world=second), self_collision=False).pairs
-    assert not physics.load(xml(world=second), self_contacts=0).pairs
+        physics.load(text)
+    assert not physics.load(text, self_collision=False).pairs
+    assert not physics.load(text, self_contacts=0).pairs
 
 
 @pytest.mark.parametrize(

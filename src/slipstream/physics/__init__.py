@@ -24,6 +24,7 @@ from slipstream.physics.measure import constraint_forces, contact_wrenches
 from slipstream.physics.model import Keyframe, Model
 from slipstream.physics.refusal import ModelError
 from slipstream.physics.sensors import read_sensor
+from slipstream.physics.solids import tables
 from slipstream.physics.step import Measure, Parameters, State, is_bad, make_state, step
 from slipstream.physics.terrain import Terrain, make_terrain, surface
 
@@ -57,5 +58,6 @@ __all__ = [
     "read_sensor",
     "step",
     "surface",
+    "tables",
     "touches_ground",
 ]

@@ -11,6 +11,7 @@ import numpy as np
 from slipstream import arrays
 from slipstream.physics.model import Model
 from slipstream.physics.refusal import ModelError
+from slipstream.physics.solids import tables
 from slipstream.physics.step import Parameters, State, is_bad, step
 
 
@@ -48,7 +49,8 @@ class Batch:
         self._zero = dr.opaque(self.kind, 0.0, num_worlds)
         self._count_zero = dr.opaque(types.UInt, 0, num_worlds)
         self.resets = self._count_zero + 0
-        self._advance: Any = dr.freeze(self._advance_traced)
+        read = tables(model, types)
+        self._advance: Any = dr.freeze(self._advance_traced, state_fn=lambda *_: read)
         self.reset()
 
     @property

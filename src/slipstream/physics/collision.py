@@ -41,8 +41,8 @@ class Contact:
 
 
 def external_contacts(model: Model, where: Pose, terrain: Terrain | None) -> list[Contact]:
-    """All contacts that may exist with what does not move, whatever their distance."""
-    pairs = (pair for pair in model.pairs if pair.is_external)
+    """All contacts that may exist with what does not move, whatever their distance, but for those that go in slots."""
+    pairs = (pair for pair in model.pairs if pair.is_external and not pair.is_convex)
     return [contact for pair in pairs for contact in _pair_contacts(model, where, pair, terrain)]
 
 
@@ -260,7 +260,8 @@ def touches_ground(model: Model, where: Pose, geom: int, terrain: Terrain | None
 
 def clearance(model: Model, where: Pose, terrain: Terrain | None = None) -> Scalar:
     """The distance between a robot and the nearest thing that does not move, negative where they overlap."""
-    distances = [contact.distance for contact in external_contacts(model, where, terrain)]
+    pairs = (pair for pair in model.pairs if pair.is_external)
+    distances = [c.distance for pair in pairs for c in _pair_contacts(model, where, pair, terrain)]
     if not distances:
         raise ModelError("Nothing of the model collides with anything that is fixed.")
     return reduce(sp.minimum, distances)
@@ -271,6 +272,7 @@ def _terrain_contacts(model: Model, where: Pose, pair: Pair, terrain: Terrain | 
         raise ModelError("This model stands on a height field: pass Parameters(terrain=make_terrain(...)).")
     geom = model.geoms[pair.geom2]
     measure = distance_to_terrain(model, terrain)
+    counts: list[Any] = []
     if geom.kind == SPHERE:
         points, radius = (
             [sp.rotate(where.rotation[geom.link], geom.pos, where.position[geom.link])],
@@ -278,15 +280,21 @@ def _terrain_contacts(model: Model, where: Pose, pair: Pair, terrain: Terrain | 
         )
     elif geom.kind == CAPSULE:
         points, radius = capsule_ends(where, geom), geom.size[0]
-    else:
+    elif geom.kind == BOX:
         points, radius = _lower_corners(where, geom, lambda corner: corner[2]), 0.0
+    else:  # what is lowest over the slope under its middle
+        _, slope = measure(geom_pose(where, geom)[0], where.origin[geom.link])
+        low = _low_points(where, geom, slope)
+        points, radius, counts = [point for point, _ in low], 0.0, [exists for _, exists in low]
     contacts = []
-    for centre in points:
+    for k, centre in enumerate(points):
         over, normal = measure(centre, where.origin[geom.link])
         distance = sp.add(over, -radius)
         point = sp.scaled(sp.sub(-radius, sp.mul(0.5, distance)), normal, centre)
         tangent = (
             aligned_tangent(normal, capsule_axis(where, geom)) if geom.kind == CAPSULE else default_tangent(normal)
         )
+        if counts and counts[k] is not True:
+            distance = dr.select(counts[k], distance, pair.margin + 1.0)
         contacts.append(Contact(pair, geom.link, point, distance, normal, tangent))
     return contacts

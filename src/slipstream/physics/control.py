@@ -72,3 +72,20 @@ def repeat(count: int, body: Callable[[S, Scalar], S], state: S, like: Scalar) -
 
 def _arrays(part: Any, like: Scalar) -> Any:
     return [as_array(value, like) for value in part] if isinstance(part, list) else as_array(part, like)
+
+
+def unsigned(value: int, like: Scalar) -> Any:
+    """A whole number in every world of `like`."""
+    return value if isinstance(like, (int, float)) else dr.uint32_array_t(type(like))(value)
+
+
+def memory(like: Scalar, size: int) -> Any:
+    """Room for some numbers in every world, which a kernel can reach by their index."""
+    return [type(like)(0)] * size if isinstance(like, (int, float)) else dr.alloc_local(type(like), size, type(like)(0))
+
+
+def lowest_bit(bits: Any) -> Any:
+    """The number of the lowest bit that is set; 0 if none is."""
+    if isinstance(bits, int):
+        return max((bits & -bits).bit_length() - 1, 0)
+    return dr.select(bits == 0, 0, dr.tzcnt(bits))

@@ -10,8 +10,8 @@ world with everything fixed to it. Degrees of freedom, joints, geoms and actuato
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 import mujoco
 
@@ -22,6 +22,8 @@ from slipstream.physics.refusal import ModelError
 Integrator = Literal["euler", "rk4", "implicitfast"]
 JointKind = Literal["free", "ball", "slide", "hinge"]
 Floats = tuple[float, ...]
+DEFAULT_SLOTS = 6
+"""For contacts of convex solids with what does not move, where there is no other self-contact."""
 
 
 @dataclass(frozen=True)
@@ -251,11 +253,22 @@ class Model:
     na: int  # activations
     qpos0: Floats
     mass_growth: float  # by how much factoring the mass matrix lets rounding grow, in the default pose
+    on_device: dict[Any, Any] = field(default_factory=dict, repr=False)  # see `solids.py`
+
+    @property
+    def slot_pairs(self) -> list[Pair]:
+        """Pairs whose contacts go in slots."""
+        return [pair for pair in self.pairs if pair.is_convex or not pair.is_external]
+
+    @property
+    def slots(self) -> int:
+        """How many contacts of such pairs a world has room for."""
+        return self.self_contacts or DEFAULT_SLOTS
 
     @property
     def can_drop_contacts(self) -> bool:
-        """Whether there can be more self-contacts at once than a world has room for."""
-        return sum(not pair.is_external for pair in self.pairs) > self.self_contacts
+        """Whether there can be more of them at once than that."""
+        return sum(1 + 4 * pair.is_convex for pair in self.slot_pairs) > self.slots
 
     def body(self, name: str) -> int:
         return _find(name, [body.name for body in self.bodies], "body")

@@ -25,11 +25,17 @@ MESH = int(mujoco.mjtGeom.mjGEOM_MESH)
 
 COLLIDERS = {
     (PLANE, SPHERE), (PLANE, CAPSULE), (PLANE, BOX), (PLANE, CYLINDER), (PLANE, ELLIPSOID), (PLANE, MESH),
-    (HFIELD, SPHERE), (HFIELD, CAPSULE), (HFIELD, BOX),
+    (HFIELD, SPHERE), (HFIELD, CAPSULE), (HFIELD, BOX), (HFIELD, CYLINDER), (HFIELD, ELLIPSOID), (HFIELD, MESH),
     (SPHERE, SPHERE), (SPHERE, CAPSULE), (CAPSULE, CAPSULE), (SPHERE, BOX), (SPHERE, CYLINDER), (BOX, BOX),
     (CAPSULE, BOX),
 }  # fmt: skip
 ROUND = (SPHERE, CAPSULE)
+CONVEX = {
+    (SPHERE, ELLIPSOID), (SPHERE, MESH), (CAPSULE, ELLIPSOID), (CAPSULE, CYLINDER), (CAPSULE, MESH),
+    (ELLIPSOID, ELLIPSOID), (ELLIPSOID, CYLINDER), (ELLIPSOID, BOX), (ELLIPSOID, MESH),
+    (CYLINDER, CYLINDER), (CYLINDER, BOX), (CYLINDER, MESH), (BOX, MESH), (MESH, MESH),
+}  # fmt: skip
+"""Pairs of solids that a kernel picks by number, in one loop over those that are near each other."""
 COSTS = {(BOX, BOX): 60, (CAPSULE, BOX): 20, (SPHERE, BOX): 3, (SPHERE, CYLINDER): 3}
 """For how many pairs of round geoms a pair of others counts."""
 
@@ -56,6 +62,7 @@ class Pair:
     margin: float
     invweight: float
     safe_timestep: float
+    several_points: bool = True  # MuJoCo's multiccd
 
     @property
     def sorted_geoms(self) -> tuple[int, int]:
@@ -65,6 +72,16 @@ class Pair:
     def is_round(self) -> bool:
         """Whether both geoms are spheres or capsules."""
         return self.kinds[0] in ROUND and self.kinds[1] in ROUND
+
+    @property
+    def is_convex(self) -> bool:
+        """Whether its contacts come from the search over convex solids."""
+        return self.kinds in CONVEX
+
+    @property
+    def has_faces(self) -> bool:
+        """Whether MuJoCo looks for more than one point, where faces or edges lie on each other."""
+        return self.several_points and not set(self.kinds) & {SPHERE, ELLIPSOID}
 
     @property
     def is_external(self) -> bool:
@@ -176,6 +193,7 @@ class _Maker:
 
     def __init__(self, m: mujoco.MjModel, link_of: list[int], safe_timestep: float) -> None:
         self.m, self.link_of, self.safe_timestep = m, link_of, safe_timestep
+        self.several_points = not m.opt.disableflags & int(mujoco.mjtDisableBit.mjDSBL_MULTICCD)
         self.kind, self.priority = m.geom_type.tolist(), m.geom_priority.tolist()
         self.condim, self.friction = m.geom_condim.tolist(), m.geom_friction.tolist()
         self.margin, self.solmix = m.geom_margin.tolist(), m.geom_solmix.tolist()
@@ -232,6 +250,7 @@ class _Maker:
             link2=self.link_of[b],
             invweight=self.invweight[a] + self.invweight[b],
             safe_timestep=self.safe_timestep,
+            several_points=self.several_points,
             **parameters,
         )
 
@@ -268,14 +287,18 @@ def _odd(m: mujoco.MjModel, p: int) -> Iterator[Refusal]:
 
 def _refusals(m: mujoco.MjModel, pair: Pair) -> Iterator[Refusal]:
     """What about a pair is not simulated."""
-    collides = pair.kinds in COLLIDERS
+    collides = pair.kinds in COLLIDERS or pair.is_convex
     fixed_ground = pair.kinds[0] not in (PLANE, HFIELD) or pair.link1 == 0
-    if collides and fixed_ground:
+    native = not m.opt.disableflags & int(mujoco.mjtDisableBit.mjDSBL_NATIVECCD)
+    if collides and fixed_ground and (native or not pair.is_convex):
         return
     names = tuple(m.geom(g).name or f"#{g}" for g in (pair.geom1, pair.geom2))
     kinds = [mujoco.mjtGeom(k).name.removeprefix("mjGEOM_").lower() for k in pair.kinds]
     element = f"<geom{{}} type={kinds[0]!r}> against <geom{{}} type={kinds[1]!r}>"
     way_out = "exclude the pair, or load without such pairs (leave_out_pairs=True, check-model --leave-out-pairs)."
+    if pair.is_convex and not native:
+        yield Refusal(element, f"this collision is not simulated without nativeccd; {way_out}", names)
+        return
     if not collides:
         yield Refusal(element, f"this collision is not simulated; {way_out}", names)
     elif not fixed_ground:

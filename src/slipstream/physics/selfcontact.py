@@ -26,6 +26,7 @@ from slipstream.physics.constraints import contact_cone
 from slipstream.physics.control import as_array, when
 from slipstream.physics.kinematics import Pose
 from slipstream.physics.model import Model
+from slipstream.physics.nearby import Found, add_convex
 from slipstream.physics.pairs import Pair
 from slipstream.physics.spatial import Scalar
 from slipstream.physics.touches import COUNTS, bounding_radius, find_touches
@@ -76,25 +77,25 @@ def find_slots(model: Model, where: Pose, qvel: Sequence[Scalar], friction_scale
     Returns:
         The slots, and how many contacts found no free slot.
     """
-    pairs = [pair for pair in model.pairs if not pair.is_external]
+    pairs = model.slot_pairs
     if not pairs:
         return [], 0.0
     chosen = sorted({g for pair in pairs for g in (pair.geom1, pair.geom2)})
     segments = {g: _common_segment(model, where, g) for g in chosen}
-    codes: list[Scalar] = [-1.0] * model.self_contacts
     # Where geoms touch that are not both round: seven numbers, kept with the code. For others they are found later.
-    known: list[list[Scalar]] = [[0.0] * (0 if all(pair.is_round for pair in pairs) else 7) for _ in codes]
-    count = 0.0
+    size = 0 if all(pair.is_round for pair in pairs) else 7
+    found = Found([-1.0] * model.slots, [[0.0] * size for _ in range(model.slots)], 0.0)
     for index, pair in enumerate(pairs):
-        for hit, values in _hits(model, where, pair, segments, len(known[0]) if known else 0):
-            codes = [dr.select(hit, new, old) for new, old in zip((float(index), *codes), codes)]
-            known = [[dr.select(hit, new, old) for new, old in zip(*rows)] for rows in zip((values, *known), known)]
-            count = sp.add(count, dr.select(hit, 1.0, 0.0))
+        if not pair.is_convex:
+            for hit, values in _hits(model, where, pair, segments, size):
+                found = found.add(hit, float(index), values)
+    if any(pair.is_convex for pair in pairs):
+        found = add_convex(model, where, pairs, lambda link: tree_offset(where, link), found, qvel[0])
     slots = [
         _make_slot(model, where, qvel, pairs, segments, code, numbers, friction_scale)
-        for code, numbers in zip(codes, known)
+        for code, numbers in zip(found.codes, found.known)
     ]
-    return slots, sp.maximum(count - float(model.self_contacts), 0.0)
+    return slots, sp.maximum(found.count - float(model.slots), 0.0)
 
 
 def _hits(

@@ -59,8 +59,9 @@ class SuiteWorld(Robot):
     # How an episode begins.
 
     def tables(self, types: ArrayTypes) -> Any:
+        read = super().tables(types)
         if isinstance(self.task.start, Drawn):
-            return []
+            return read
         if PLAIN not in self._tables:
             self._tables[PLAIN] = self.task.start.table(self.model, self.sensors)
         kind = dr.backend_v(types.Float)
@@ -69,7 +70,7 @@ class SuiteWorld(Robot):
             states: Any = types.Float(plain) + dr.opaque(types.Float, 0.0)
             dr.eval(states)
             self._tables[kind] = states
-        return [self._tables[kind]] if types.compiled else []
+        return [*read, self._tables[kind]] if types.compiled else read
 
     def reset(self, rng):
         start = self.task.start

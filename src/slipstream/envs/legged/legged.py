@@ -223,7 +223,7 @@ class Legged(Robot):
         feet = {geom for foot in self.anatomy.feet for geom in foot.geoms}
         # MuJoCo's own model, in which policies are judged by `eval --in mujoco`, keeps all of them.
         pairs = (pair for pair in model.pairs if not pair.is_external or feet & {pair.geom1, pair.geom2})
-        return replace(model, pairs=tuple(pairs))
+        return replace(model, pairs=tuple(pairs), on_device={})
 
     def drive(self, state: Any, action: tuple) -> tuple:
         """The angles that servos are told."""

@@ -142,7 +142,8 @@ class Robot(Env):
         return str(path) if self.uneven is None else self.uneven.put_under(path, "floor")
 
     def tables(self, types: ArrayTypes) -> Any:
-        return () if self.uneven is None else self.uneven.tables(self.model, types)
+        ground = [] if self.uneven is None else self.uneven.tables(self.model, types)
+        return [*physics.tables(self.model, types), *ground]
 
     def _count_features(self) -> int:
         """The size of the observation: that of a robot in its default pose."""
