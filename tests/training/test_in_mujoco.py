@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -34,3 +36,13 @@ def test_only_robots_are_played_there(tmp_path, capsys):
     assert main(["train", "cartpole", *SHORT, "--run", run]) == 0
     assert main(["eval", run, "--in", "mujoco"]) != 0
     assert "only play robots" in capsys.readouterr().err
+
+
+def test_worlds_that_are_no_robots_are_evaluated_without_mujoco(tmp_path):
+    run = str(tmp_path / "run")
+    assert main(["train", "cartpole", *SHORT, "--run", run]) == 0
+    blocked = (
+        "import sys; sys.modules['mujoco'] = None; from slipstream.cli.main import main; sys.exit(main(sys.argv[1:]))"
+    )
+    command = [sys.executable, "-c", blocked, "eval", run, "--episodes", "2"]
+    assert subprocess.run(command, capture_output=True, text=True).returncode == 0

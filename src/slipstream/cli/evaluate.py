@@ -47,13 +47,13 @@ class Eval:
 
 def run(options: Eval) -> int:
     from slipstream.cli.values import parse_assignments, parse_pairs, progress_bar, strict_json, warn
+    from slipstream.envs.extras import robots_extra
     from slipstream.runs.directory import RunDirectory
     from slipstream.training.config import PipelineConfig
     from slipstream.training.config_json import from_json
     from slipstream.training.evaluate import evaluate, evaluation_worlds
     from slipstream.training.health import left_out
     from slipstream.training.in_gymnasium import evaluate_in_gymnasium, match
-    from slipstream.training.in_mujoco import evaluate_in_mujoco
     from slipstream.training.loading import load_policies
     from slipstream.training.play import WorldsArena
     from slipstream.training.source import world_of
@@ -81,6 +81,9 @@ def run(options: Eval) -> int:
             chosen = match(worlds.env, env_options)
             there = evaluate_in_gymnasium(policies, actors, chosen.name, chosen.kwargs, episodes, **how)
         elif options.in_ == "mujoco":
+            with robots_extra():
+                from slipstream.training.in_mujoco import evaluate_in_mujoco
+
             progress, shown = progress_bar()
             task = progress.add_task("in MuJoCo", total=None)
             with shown:

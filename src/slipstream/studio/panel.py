@@ -112,20 +112,26 @@ class Panel:
         self.commanding.visible = False
         self._keys: list[Any] = []
 
-    def offer_commands(self, largest: Sequence[float] | None) -> None:
-        """Let viewers tell a robot how to walk, at most as fast as this; None: there is nothing to tell."""
-        self.command.value, self.commanding.visible = False, largest is not None
+    def offer_commands(self, ranges: Sequence[tuple[float, float]] | None) -> None:
+        """Let viewers tell a robot how to walk, within the ranges it has learned; None: there is nothing to tell."""
+        self.command.value, self.commanding.visible = False, ranges is not None
         for key in self._keys:
             key.remove()
         self._keys = []
-        if largest is None:
+        if ranges is None:
             return
-        for slider, most in zip(self.command_speeds, largest):
-            slider.min, slider.max, slider.value = -most, most, 0.0
+        for slider, (low, high) in zip(self.command_speeds, ranges):
+            slider.min, slider.max, slider.value = low, high, 0.0
         ahead, left, turn = self.command_speeds
-        steps = (("I", ahead, 1), ("K", ahead, -1), ("J", left, 1), ("L", left, -1), ("U", turn, 1), ("O", turn, -1))
-        for key, slider, sign in steps:
-            name = f"{slider.label.partition(',')[0]} {'faster' if sign > 0 else 'slower'}"
+        steps = (
+            ("I", "ahead", ahead, 1),
+            ("K", "back", ahead, -1),
+            ("J", "to the left", left, 1),
+            ("L", "to the right", left, -1),
+            ("U", "turn left", turn, 1),
+            ("O", "turn right", turn, -1),
+        )
+        for key, name, slider, sign in steps:
             self._on_key(key, name, lambda slider=slider, sign=sign: self._nudge(slider, sign))
         self._on_key("M", "stand still", self._stand)
 

@@ -45,7 +45,7 @@ class Playing:
         panel.robot.visible = self.can_push
         panel.steering.visible = "target" in self.after
         panel.steer.value = False
-        panel.offer_commands(getattr(arena.env, "fastest_command", None))
+        panel.offer_commands(getattr(arena.env, "command_ranges", None))
         self.show()
 
     def _warn(self, text: str) -> None:

@@ -57,7 +57,7 @@ def _steps(until: str, text: str) -> int:
         steps = float(number) * unit
     except ValueError:
         steps = math.nan
-    if not (steps >= 1 and steps == round(steps)):
+    if not (1 <= steps < math.inf and steps == round(steps)):
         raise ValueError(
             f"A schedule says until which step its options hold, such as 500k, 8M or 8_000_000; "
             f"got {until!r} in {text!r}."

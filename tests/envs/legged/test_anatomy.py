@@ -94,3 +94,18 @@ def test_what_cannot_walk_is_refused_with_the_reason(tmp_path):
         prepare(hexapod(tmp_path, '<velocity joint="leg0" kv="1"/>'), None, None)
     with pytest.raises(ModelError, match="no limit"):
         prepare(hexapod(tmp_path, '<motor joint="leg0"/>'), None, None)
+
+
+def test_odd_grounds_and_motors_are_refused_with_the_way_out(tmp_path):
+    path = hexapod(tmp_path)
+    text = path.read_text()
+    path.write_text(text.replace("<worldbody>", '<worldbody><geom name="floor" type="box" size="9 9 1" pos="0 0 -1"/>'))
+    assert prepare(path, None, None)[0].ngeom == text.count("<geom") + 2
+    hills = (
+        '<asset><hfield name="h" nrow="2" ncol="2" size="1 1 1 1"/></asset><worldbody><geom type="hfield" hfield="h"/>'
+    )
+    path.write_text(text.replace("<worldbody>", hills))
+    with pytest.raises(ModelError, match="ground=rough"):
+        prepare(path, None, None)
+    with pytest.raises(ModelError, match="neither a <motor>"):
+        prepare(hexapod(tmp_path, '<damper joint="leg0" kv="1" ctrlrange="0 1"/>'), None, None)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from slipstream.envs.legged.command import Gait
+from slipstream.envs.legged.legged import MODELS, LeggedState
 from slipstream.envs.registry import make, make_env
 from slipstream.envs.worlds import Worlds
 
@@ -100,6 +101,16 @@ def test_going_as_told_earns_the_whole_tracking_reward():
         assert paid == pytest.approx([1.5 * earns, 1.0], rel=1e-5)
 
 
+def test_robots_begin_just_on_the_ground():
+    for name in ("quadruped", "biped"):
+        worlds = make("legged", 8, model=name)
+        for world in range(8):
+            m, data = oracle(worlds, world)
+            m.geom_margin[:] = 0.02
+            mujoco.mj_forward(m, data)
+            assert min(contact.dist for contact in data.contact) == pytest.approx(0.0, abs=1e-5)
+
+
 def test_neighbouring_feet_are_lifted_by_turns():
     gait = Gait.of(4, 0.3, None)
     for phase in np.linspace(0, 0.99, 23):
@@ -132,7 +143,8 @@ def test_history_and_noise_are_seen():
     exact = np.asarray(plain.step(action).observation)
     off = np.abs(first[:features] - exact).max(1)
     assert (off[9:14] == 0).all()  # the command and the clock
-    assert 0.01 < off[14:26].max() <= 0.02  # joints
+    assert 0.01 < off[14:26].max() <= 0.0201  # joints, in rad
+    assert 0.05 < off[26:38].max() <= 0.101  # their speeds, in 10 rad/s
 
 
 @pytest.mark.parametrize("ground", ["rough", "stairs"])
@@ -140,16 +152,40 @@ def test_uneven_ground_is_seen_and_gets_harder_with_success(ground):
     worlds = make("legged", 16, ground=ground, levels=4, start_level=2, max_ahead=0.5)
     flat = make_env("legged").groups[0].observation.size
     assert worlds.env.groups[0].observation.size == flat + 21
-    worlds.set_state(step=np.full(16, 999), paid=np.repeat([[1400.0], [0.0]], 8, 1).reshape(1, 16) * np.eye(12)[:, :1])
+    worlds.set_state(step=np.full(16, 999), followed=np.repeat([900.0, 100.0], 8))
     worlds.step(still(worlds))
     assert worlds.get_state()["level"].tolist() == [3] * 8 + [1] * 8
+
+
+def test_uneven_ground_is_judged_on_its_middle_level():
+    env = make_env("legged", ground="rough", levels=6, velocity_reward_weight=0.0)
+    assert (make(env.for_evaluation(), 4).get_state()["level"] == 3).all()
+    assert (make(env, 4).get_state()["level"] == 0).all()
+    first, second = make(env, 4), make(env, 8)
+    for worlds in (second, first):
+        worlds.step(still(worlds))
+    fixed = make_env("legged", ground="rough", curriculum=False)
+    assert fixed.for_evaluation() is fixed
+
+
+def test_servos_with_gears_go_where_they_are_told(tmp_path):
+    text = (MODELS / "quadruped.xml").read_text()
+    text = text.replace('<position kp="40" kv="1"', '<position kp="10" kv="0.25" gear="-2"')
+    for low, high in (("-0.8", "0.8"), ("-0.8", "2.4"), ("-2.6", "-0.6")):
+        new = sorted((-2 * float(low), -2 * float(high)))
+        text = text.replace(f'ctrlrange="{low} {high}"', f'ctrlrange="{new[0]} {new[1]}"')
+    (tmp_path / "geared.xml").write_text(text)
+    geared, plain = make("legged", 4, model=str(tmp_path / "geared.xml")), make("legged", 4)
+    action = np.random.default_rng(0).uniform(-0.3, 0.3, (12, 4)).astype(np.float32)
+    for _ in range(10):
+        geared.step(action)
+        plain.step(action)
+    assert geared.get_state()["qpos"][7:] == pytest.approx(plain.get_state()["qpos"][7:], abs=0.02)
 
 
 def test_a_weak_servo_wants_to_go_less_far():
     env = make_env("legged", random_strength=0.5)
     state = make(env, 1, 0, "scalar").get_state()
-    from slipstream.envs.legged.legged import LeggedState
-
     qpos = tuple(env.anatomy.home)
     made = LeggedState(qpos, (0.0,) * 18, (0.0,) * 18, 0.0, 0, drawn=(0.5,) * 12)
     told = env.drive(made, (1.0,) * 12)
@@ -165,6 +201,11 @@ def test_a_weak_servo_wants_to_go_less_far():
         ({"ground": "rough", "levels": 3, "start_level": 3}, "start_level"),
         ({"ground": "sand"}, "sand"),
         ({"history": -1}, "history"),
+        ({"gait_period": 0.0}, "gait_period"),
+        ({"standing_share": 2.0}, "standing_share"),
+        ({"max_ahead": -1.0}, "max_ahead"),
+        ({"feet": "torso,rear_left_foot"}, "base"),
+        ({"feet": "rear_left_foot,rear_left_foot"}, "same"),
         ({"feet": "paw"}, "paw"),
     ],
 )

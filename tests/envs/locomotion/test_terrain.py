@@ -8,7 +8,7 @@ import mujoco
 import numpy as np
 import pytest
 
-from slipstream.envs.locomotion.terrain import PAD, Ground
+from slipstream.envs.locomotion.terrain import Ground
 from slipstream.envs.registry import make, make_env
 from slipstream.physics import surface
 
@@ -42,7 +42,7 @@ def test_the_last_levels_have_obstacles_that_are_too_steep_to_walk_up():
 
 def test_episodes_begin_on_flat_ground():
     along = np.linspace(-SMALL.half_size, SMALL.half_size, SMALL.points)
-    near = np.hypot(*np.meshgrid(along, along)) <= PAD
+    near = np.hypot(*np.meshgrid(along, along)) <= SMALL.pad
     assert not SMALL.heights()[:, near].any()
 
 

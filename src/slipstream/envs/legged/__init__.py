@@ -1,1 +1,1 @@
-"""Robots on legs, from the MJCF file of anybody's: walk as commanded."""
+"""Robots on legs, from anybody's MJCF file: walk as commanded."""

@@ -1,4 +1,4 @@
-"""What of a model is its base, its legs and its feet, and how it stands: found, unless the user says."""
+"""Which parts of a model are its base and its feet, and how it stands: found, unless the user says."""
 
 from __future__ import annotations
 
@@ -76,6 +76,11 @@ def find_anatomy(
     # A base that hovers or sinks a little in its keyframe would fall before its first step.
     low = physics.clearance(model, physics.pose(model, pose), ground)
     pose = (0.0, 0.0, pose[2] - float(low), *pose[3:])
+    if pose[2] <= 0:
+        raise ModelError(
+            f"The base of a legged robot is above its feet, and the ground at height 0; at home the base is at "
+            f"{pose[2]:.2f} m."
+        )
     found = _feet(model, base, pose, feet, ground)
     return Anatomy(base, pose, source, _driven(model), tuple(sorted(found, key=_angle)))
 
@@ -109,7 +114,9 @@ def _feet(model: Model, base: int, home: Sequence[float], names: Sequence[str], 
     where = physics.pose(model, home)
     contacts = [c for c in external_contacts(model, where, ground) if c.link != model.bodies[base].link]
     if names:
-        chosen = [_named(model, contacts, name) for name in names]
+        chosen = [_named(model, base, contacts, name) for name in names]
+        if len({c[0].link for c in chosen}) < len(chosen):
+            raise ModelError(f"Each foot has a link of its own; of {', '.join(names)} two are on the same one.")
     else:
         lowest = [c for c in contacts if float(c.distance) < FOOT_TOLERANCE * home[2]]
         links = {c.link for c in lowest}
@@ -129,8 +136,10 @@ def _ancestors(model: Model, link: int) -> list[int]:
     return [parent, *_ancestors(model, parent)] if parent else []
 
 
-def _named(model: Model, contacts: Sequence[Contact], name: str) -> list[Contact]:
-    geoms = [i for i, g in enumerate(model.geoms) if name in (g.name, model.bodies[g.body].name)]
+def _named(model: Model, base: int, contacts: Sequence[Contact], name: str) -> list[Contact]:
+    geoms = [i for i, g in enumerate(model.geoms) if g.link and name in (g.name, model.bodies[g.body].name)]
+    if geoms and model.geoms[geoms[0]].link == model.bodies[base].link:
+        raise ModelError(f"{name!r} cannot be a foot: it belongs to the base.")
     if not geoms:
         raise ModelError(f"The model has no geom or body named {name!r} that could be a foot.")
     found = [c for c in contacts if {c.pair.geom1, c.pair.geom2} & set(geoms)]

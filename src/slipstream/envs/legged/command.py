@@ -34,15 +34,15 @@ class Commands:
     steps: int
     standing_share: float
 
+    @property
+    def ranges(self) -> tuple[tuple[float, float], ...]:
+        """From the slowest to the fastest: ahead, to the left, to turn."""
+        return (-0.5 * self.ahead, self.ahead), (-self.sideways, self.sideways), (-self.turn, self.turn)
+
     def draw(self, rng: Rng) -> tuple:
         """A new command."""
         stands = rng.chance(self.standing_share)
-        drawn = (
-            rng.uniform(-0.5 * self.ahead, self.ahead),
-            rng.uniform(-self.sideways, self.sideways),
-            rng.uniform(-self.turn, self.turn),
-        )
-        return tuple(dr.select(stands, 0.0, speed) for speed in drawn)
+        return tuple(dr.select(stands, 0.0, rng.uniform(low, high)) for low, high in self.ranges)
 
     def after(self, command: tuple, step: Any, rng: Rng) -> tuple:
         """The command after a step of the episode: the old one, or a new one."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,8 +16,9 @@ from slipstream import physics
 from slipstream.envs.env import Float, Int
 from slipstream.envs.legged.anatomy import find_anatomy, with_yaw
 from slipstream.envs.legged.command import Commands, Gait, walks
-from slipstream.envs.legged.rewards import Moment, earned, velocity_error
+from slipstream.envs.legged.rewards import Moment, earned, velocity, velocity_error
 from slipstream.envs.legged.senses import Motion, sense
+from slipstream.envs.legged.servos import REACH, floor_of, prepare
 from slipstream.envs.locomotion.robot import Robot, State
 from slipstream.envs.locomotion.terrain import Ground, Uneven
 from slipstream.random import Rng
@@ -29,11 +31,11 @@ INNER = 0.9
 """A joint is near its limits outside this share of its range."""
 AHEAD, ASIDE = (-1.0, -0.5, 0.0, 0.5, 1.0, 1.5, 2.0), (-0.5, 0.0, 0.5)
 """Where a robot on uneven ground sees its height, in heights of the base."""
-NOISE = {"velocity": 0.1, "spin": 0.2, "down": 0.05, "joints": 0.02, "speeds": 1.0}
-"""What `observation_noise=1` adds at most, in the units of what is observed."""
+NOISE = {"velocity": 0.1, "spin": 0.2, "down": 0.05, "joints": 0.02, "speeds": 0.1}
+"""What `observation_noise=1` adds at most, to what is observed (speeds of joints are observed in 10 rad/s)."""
 SUCCESS, FAILURE = 0.75, 0.4
-"""An episode in which the velocity earned this share of its reward raises the level of a world; one with less than the
-other lowers it."""
+"""An episode that followed its commands for this share of the time limit (in the sense of the reward for velocity)
+raises the level of a world; one with less than the other lowers it."""
 
 
 @dataclass
@@ -62,6 +64,8 @@ class UnevenState(LeggedState):
     """How hard the ground is; kept from episode to episode."""
     variant: Int = 0
     """Which ground of that level."""
+    followed: Float = 0.0
+    """How well the commands were followed: the sum of a number in 0 .. 1 of each step."""
 
 
 class Legged(Robot):
@@ -178,11 +182,32 @@ class Legged(Robot):
             "slip": slip_cost_weight,
         }
         self.terms = tuple(name for name, weight in self.weights.items() if weight)
-        positive = {"control_time": control_time, "command_time": command_time}
-        positive |= {"action_scale": action_scale, "tracking_width": tracking_width}
-        self._check(positive)
+        self._check(
+            {
+                "control_time": control_time,
+                "command_time": command_time,
+                "action_scale": action_scale,
+                "tracking_width": tracking_width,
+                "gait_period": gait_period,
+                "stiffness": stiffness,
+                "levels": levels,
+                "fall_tilt": fall_tilt,
+            },
+            {
+                "damping": damping,
+                "max_ahead": max_ahead,
+                "max_sideways": max_sideways,
+                "max_turn": max_turn,
+                "observation_noise": observation_noise,
+                "history": history,
+                "fall_height": fall_height,
+            },
+        )
+        if not 0 <= standing_share <= 1:
+            raise ValueError(f"standing_share must be within 0 .. 1, got {standing_share}.")
         if ground != "flat":
-            self.uneven = Uneven(Ground(levels, half_size=12.0, spacing=0.1, shape=ground))
+            reach = max(8.0, 1.2 * max_ahead * EPISODE_STEPS * control_time / 2)
+            self.uneven = Uneven(Ground(levels, half_size=round(reach, 1), spacing=0.1, shape=ground, pad=0.5))
             self.state_type = UnevenState
         own = MODELS / f"{model}.xml"
         super().__init__(str(own if own.is_file() else model), 1, self_contacts=self_contacts, **robot)
@@ -193,22 +218,29 @@ class Legged(Robot):
         self.gait = Gait.of(len(self.anatomy.feet), self.anatomy.height, gait_period)
         (group,) = self.groups
         self.groups = (replace(group, action=Box(self.model.nu, -1.0, 1.0)),)
-        self.notes = (f"{Path(model).name}: {self.anatomy.describe(self.model)}.",)
+        self.notes = (
+            f"{Path(model).name}: {self.anatomy.describe(self.model)}; an action every {self.time_step:g} s.",
+        )
 
-    def _check(self, positive: Mapping[str, float]) -> None:
+    def _check(self, positive: Mapping[str, float | None], rest: Mapping[str, float | None]) -> None:
+        """Refuse what makes no sense.
+
+        Args:
+            positive: numbers that must be more than 0, if they are given.
+            rest: numbers that must be 0 or more, if they are given.
+        """
         for name, value in positive.items():
-            if not value > 0:
+            if value is not None and not 0 < value < math.inf:
                 raise ValueError(f"{name} must be positive, got {value}.")
+        for name, value in rest.items():
+            if value is not None and not 0 <= value < math.inf:
+                raise ValueError(f"{name} must be 0 or more, got {value}.")
         if not 0 <= self.start_level < self.levels:
             raise ValueError(f"start_level must be within 0 .. {self.levels - 1}, got {self.start_level}.")
-        if self.history < 0 or self.observation_noise < 0:
-            raise ValueError("history and observation_noise must be 0 or more.")
 
     # The robot.
 
     def read_model(self, path: Path) -> Any:
-        from slipstream.envs.legged.servos import floor_of, prepare
-
         uneven = self.uneven
         lay = None if uneven is None else lambda spec: uneven.ground.lay(spec, floor_of(spec))
         m, _ = prepare(path, self.stiffness, self.damping, lay)
@@ -230,13 +262,12 @@ class Legged(Robot):
         variation = self.variation(state)
         targets = []
         for i, chosen in enumerate(variation.delayed(action, state.past)):
-            joint = self.model.joints[self.anatomy.driven[i]]
-            low, high = self.model.actuators[i].ctrl_range
-            target = dr.clip(self.anatomy.home[joint.qpos] + self.action_scale * chosen, low, high)
-            if variation.strength:  # a weak servo is one that wants to go less far
+            joint, servo = self.model.joints[self.anatomy.driven[i]], self.model.actuators[i]
+            target = self.anatomy.home[joint.qpos] + self.action_scale * chosen
+            if variation.strength:  # a weak servo wants to go less far from where it is
                 angle = state.qpos[joint.qpos]
                 target = angle + variation.strength[i] * (target - angle)
-            targets.append(target)
+            targets.append(dr.clip(servo.gear * target, *servo.ctrl_range))
         return tuple(targets)
 
     # How an episode begins.
@@ -246,6 +277,8 @@ class Legged(Robot):
         for joint in self.legs:
             bent = qpos[joint.qpos] + rng.uniform(-0.1, 0.1)
             qpos[joint.qpos] = dr.clip(bent, *joint.range) if joint.limited else bent
+        # The lowest foot begins just on the ground.
+        qpos[2] = qpos[2] - physics.clearance(self.model, physics.pose(self.model, qpos), self.start_terrain(qpos))
         return self.start_state(qpos, self.noisy_velocities(rng, 0.05), rng)
 
     def start_state(self, qpos: Sequence[Any], qvel: Sequence[Any], rng: Rng | None = None) -> Any:
@@ -270,14 +303,21 @@ class Legged(Robot):
         """Harder ground for a robot that walked as commanded, easier ground for one that did not."""
         if self.uneven is None or not self.curriculum:
             return fresh
-        share = ended.paid[self.terms.index("velocity")] * (1.0 / (self.weights["velocity"] * EPISODE_STEPS))
+        share = ended.followed * (1.0 / EPISODE_STEPS)
         change = dr.select(share > SUCCESS, 1, 0) - dr.select(share < FAILURE, 1, 0)
         return replace(fresh, level=dr.clip(ended.level + change, 0, self.levels - 1))
 
     @property
-    def fastest_command(self) -> tuple[float, float, float]:
-        """Ahead, to the side, and to turn."""
-        return self.commands.ahead, self.commands.sideways, self.commands.turn
+    def command_ranges(self) -> tuple[tuple[float, float], ...]:
+        return self.commands.ranges
+
+    def for_evaluation(self) -> Legged:
+        """On uneven ground policies are judged on the middle level, whatever the curriculum is at."""
+        if self.uneven is None or not self.curriculum:
+            return self
+        judged = copy.copy(self)
+        judged.start_level, judged.curriculum = self.levels // 2, False
+        return judged
 
     # A step.
 
@@ -295,6 +335,8 @@ class Legged(Robot):
             phase=self.gait.after(state.phase, self.time_step),
             missed=tuple(before + error for before, error in zip(state.missed, errors)),
         )
+        if self.uneven is not None:
+            after = replace(after, followed=state.followed + velocity(moment))
         if self.observation_noise:
             after = replace(after, noise=self.draw_noise(rng, len(state.noise)))
         if self.history:
@@ -303,7 +345,7 @@ class Legged(Robot):
 
     def moment(self, before: Any, after: Any, action: tuple, motion: Motion) -> Moment:
         """What the reward of a step is made of."""
-        limits = [_limit(a.force_range, self.model.joints[a.joint].force_range) for a in self.model.actuators]
+        limits = [_limit(a, self.model.joints[a.joint]) for a in self.model.actuators]
         told = self.drive(before, action)
         torques = physics.actuator_forces(self.model, after.qpos, after.qvel, told, after.act)
         walking = walks(before.command)
@@ -384,10 +426,11 @@ class Legged(Robot):
         return sense(self.model, self.anatomy, state.qpos, state.qvel)
 
 
-def _limit(*ranges: Sequence[float]) -> float:
-    """The largest force within all of some ranges."""
+def _limit(servo: Any, joint: Any) -> float:
+    """The largest torque of a servo; where nothing limits it, what it gives when it is `REACH` off."""
+    ranges = (servo.force_range, [force / abs(servo.gear) for force in joint.force_range])
     least = min(max(abs(low), abs(high)) for low, high in ranges)
-    return least if math.isfinite(least) else 1.0
+    return least if math.isfinite(least) else servo.gain[0] * REACH
 
 
 def _beyond(angle: Any, bounds: Sequence[float]) -> Any:

@@ -27,9 +27,15 @@ def with_ground(path: Path) -> Any:
     """MuJoCo's description of a robot, on a floor of its own if the file has none."""
     read_mujoco(str(path))  # which says what is wrong with a file, if anything is
     spec = engine.MjSpec.from_file(str(path))
-    if floor_of(spec) is None:
+    floor = floor_of(spec)
+    if floor is not None and floor.type == engine.mjtGeom.mjGEOM_HFIELD:
+        raise ModelError("Legged robots learn on a plane, or on ground of our own (ground=rough): remove the hfield.")
+    if floor is None:
         spec.worldbody.add_geom(
-            name="floor", type=engine.mjtGeom.mjGEOM_PLANE, size=[0.0, 0.0, 0.1], rgba=[0.8, 0.82, 0.84, 1.0]
+            name="ground of slipstream",
+            type=engine.mjtGeom.mjGEOM_PLANE,
+            size=[0.0, 0.0, 0.1],
+            rgba=[0.8, 0.82, 0.84, 1.0],
         )
         spec.worldbody.add_light(pos=[0.0, 0.0, 4.0], dir=[0.0, 0.0, -1.0])
     return spec
@@ -54,9 +60,8 @@ def add_servos(m: Any, stiffness: float | None, damping: float | None) -> list[s
     """
     changed = []
     for i in range(m.nu):
-        is_motor = m.actuator_biastype[i] == engine.mjtBias.mjBIAS_NONE
-        if is_motor:
-            changed.append(m.actuator(i).name)
+        if _is_motor(m, i):
+            changed.append(_name(m, i))
             _to_servo(m, i, stiffness, damping)
         elif _is_servo(m, i):
             kp = m.actuator_gainprm[i, 0] if stiffness is None else stiffness
@@ -64,10 +69,20 @@ def add_servos(m: Any, stiffness: float | None, damping: float | None) -> list[s
             m.actuator_gainprm[i, 0], m.actuator_biasprm[i, 1], m.actuator_biasprm[i, 2] = kp, -kp, -kd
         else:
             raise ModelError(
-                f"Actuator {m.actuator(i).name!r} is neither a <motor> nor a <position> servo: legged robots are told "
+                f"Actuator {_name(m, i)} is neither a <motor> nor a <position> servo: legged robots are told "
                 "joint angles."
             )
     return changed
+
+
+def _name(m: Any, i: int) -> str:
+    return repr(m.actuator(i).name) if m.actuator(i).name else f"number {i}"
+
+
+def _is_motor(m: Any, i: int) -> bool:
+    """Whether an actuator's force is proportional to what it is told."""
+    fixed = m.actuator_gaintype[i] == engine.mjtGain.mjGAIN_FIXED
+    return bool(fixed and m.actuator_biastype[i] == engine.mjtBias.mjBIAS_NONE and m.actuator_gainprm[i, 0] > 0)
 
 
 def _is_servo(m: Any, i: int) -> bool:
@@ -81,13 +96,13 @@ def _is_servo(m: Any, i: int) -> bool:
 def _to_servo(m: Any, i: int, stiffness: float | None, damping: float | None) -> None:
     joint, gear = int(m.actuator_trnid[i, 0]), abs(float(m.actuator_gear[i, 0]))
     if m.actuator_trntype[i] != engine.mjtTrn.mjTRN_JOINT or m.actuator_dyntype[i] != engine.mjtDyn.mjDYN_NONE:
-        raise ModelError(f"Motor {m.actuator(i).name!r} does not turn a joint directly: it cannot become a servo.")
+        raise ModelError(f"Motor {_name(m, i)} does not turn a joint directly: it cannot become a servo.")
     limit = _torque_limit(m, i, joint, gear)
     kp = limit / REACH if stiffness is None else stiffness
     kd = kp * DAMPING if damping is None else damping
     if not np.isfinite(kp):
         raise ModelError(
-            f"Motor {m.actuator(i).name!r} has no limit (ctrlrange or forcerange): give the stiffness of the servos."
+            f"Motor {_name(m, i)} has no limit (ctrlrange or forcerange): give the stiffness of the servos."
         )
     m.actuator_gear[i] = 0.0
     m.actuator_gear[i, 0] = 1.0
@@ -122,5 +137,8 @@ def prepare(
     spec = with_ground(path)
     if lay is not None:
         lay(spec)
-    m = spec.compile()
+    try:
+        m = spec.compile()
+    except ValueError as error:
+        raise ModelError(f"MuJoCo cannot compile {path} with its ground: {error}") from error
     return m, add_servos(m, stiffness, damping)

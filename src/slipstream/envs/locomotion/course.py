@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -19,24 +20,37 @@ NEAREST_FLAG = 2.0
 """How far away a new flag is at least, in metres."""
 
 
-class Straight:
+class Course(ABC):
+    """Where a runner's targets are."""
+
+    @abstractmethod
+    def begin(self, state: Any, rng: Rng | None) -> Any:
+        """The first state of an episode, with its target."""
+
+    @abstractmethod
+    def after(self, state: Any, rng: Rng) -> Any:
+        """The state after a step, with the target it has from now on."""
+
+    @abstractmethod
+    def report(self, runner: Runner, state: Any) -> Mapping[str, Any]:
+        """What an episode tells of it."""
+
+
+class Straight(Course):
     """Along x, for ever."""
 
     def begin(self, state: Any, rng: Rng | None) -> Any:
-        """The first state of an episode, with its target."""
         return replace(state, target=(FAR_AWAY, 0.0))
 
     def after(self, state: Any, rng: Rng) -> Any:
-        """Where to run after a step: to where it was."""
         return state
 
     def report(self, runner: Runner, state: Any) -> Mapping[str, Any]:
-        """What an episode tells of it."""
         return {"forward_speed": runner.episode_speed(state)}
 
 
 @dataclass(frozen=True)
-class Flags(Straight):
+class Flags(Course):
     """From flag to flag: a flag moves when it is reached, or after some time.
 
     Attributes:

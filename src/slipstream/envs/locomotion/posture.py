@@ -155,10 +155,12 @@ class GettingUp(OnItsFeet):
 
     def report(self, runner: Runner, state: Any) -> Mapping[str, Any]:
         got_up = state.began_down & (state.stood >= FIRM_STAND)
+        has_flags = not isinstance(state.reached, tuple)
+        went_on = {"got_up_and_reached_a_flag": dr.select(got_up & (state.reached > 0), 1.0, 0.0)} if has_flags else {}
         return {
             "began_down": dr.select(state.began_down, 1.0, 0.0),
             "got_up": dr.select(got_up, 1.0, 0.0),
-            "got_up_and_reached_a_flag": dr.select(got_up & (state.reached > 0), 1.0, 0.0),
+            **went_on,
             "time_upright": state.stood / dr.maximum(1.0 * state.step, 1.0),
         }
 

@@ -14,7 +14,7 @@ import drjit as dr
 
 from slipstream import physics
 from slipstream.envs.env import Bool, Float, Int
-from slipstream.envs.locomotion.course import Straight
+from slipstream.envs.locomotion.course import Course, Straight
 from slipstream.envs.locomotion.curriculum import Curriculum
 from slipstream.envs.locomotion.posture import OnItsFeet
 from slipstream.envs.locomotion.robot import Robot, State, negated, squares
@@ -66,7 +66,7 @@ class Runner(Robot):
     """
 
     state_type = RunnerState
-    course: Straight = Straight()
+    course: Course = Straight()
     posture: OnItsFeet = OnItsFeet()
     curriculum: Curriculum | None = None
     feet: ClassVar[tuple[str, ...]] = ()

@@ -16,8 +16,6 @@ from slipstream.arrays import ArrayTypes, array_types
 
 DEPTH = 4.0
 """The ground is within so many metres above or below where robots begin."""
-PAD, PAD_EDGE = 2.0, 2.0
-"""Where robots begin, the ground is flat within this radius, and its own again after as much more."""
 HILL, HILL_SLOPE = 8.0, 0.3
 """The size of hills in metres, and their typical slope at the last level."""
 BUMP, BUMP_HEIGHT = 1.0, 0.08
@@ -44,7 +42,7 @@ class Ground:
         spacing: of its points, in metres.
         seed: the same seed gives the same ground.
         shape: `hills` with obstacles, `rough` ground full of small bumps, or `stairs` around the middle.
-        scale: of all heights.
+        pad: where robots begin, the ground is flat within this radius, and its own again after as much more.
     """
 
     levels: int = 10
@@ -53,7 +51,7 @@ class Ground:
     spacing: float = 0.25
     seed: int = 0
     shape: Literal["hills", "rough", "stairs"] = "hills"
-    scale: float = 1.0
+    pad: float = 2.0
 
     def __post_init__(self) -> None:
         if self.levels < 1 or self.variants < 1:
@@ -80,8 +78,8 @@ class Ground:
         else:
             uneven = self._hills if self.shape == "hills" else self._rubble
             away = np.hypot(*np.meshgrid(along, along))
-            ground = uneven(rng, along, hardness) * np.clip((away - PAD) / PAD_EDGE, 0.0, 1.0)
-        return np.clip(self.scale * ground, -DEPTH, DEPTH).astype(np.float32)
+            ground = uneven(rng, along, hardness) * np.clip((away - self.pad) / self.pad, 0.0, 1.0)
+        return np.clip(ground, -DEPTH, DEPTH).astype(np.float32)
 
     def _hills(self, rng: np.random.Generator, along: np.ndarray, hardness: float) -> np.ndarray:
         hills, bumps = (self._noise(rng, size) for size in (HILL, BUMP))
@@ -94,7 +92,7 @@ class Ground:
     def _stairs(self, rng: np.random.Generator, along: np.ndarray) -> np.ndarray:
         """Square flights around the middle: up and down again, or first down, by turns and by chance."""
         away = np.maximum(*np.abs(np.meshgrid(along, along)))
-        steps = np.maximum(np.floor((away - PAD) / TREAD) + 1, 0)
+        steps = np.maximum(np.floor((away - self.pad) / TREAD) + 1, 0)
         climbed = FLIGHT - np.abs(steps % (2 * FLIGHT) - FLIGHT)
         return RISER * rng.choice([-1.0, 1.0]) * climbed
 
@@ -154,9 +152,10 @@ class Uneven:
 
     def tables(self, model: physics.Model, types: ArrayTypes) -> list[Any]:
         """All fields on the device, for `Env.tables`."""
-        made = physics.make_terrain(model, types, self.heights + DEPTH)
-        self._made[dr.backend_v(types.Float)] = made
-        return [made.corners] if types.compiled else []
+        kind = dr.backend_v(types.Float)
+        if kind not in self._made:
+            self._made[kind] = physics.make_terrain(model, types, self.heights + DEPTH)
+        return [self._made[kind].corners] if types.compiled else []
 
     def start(self, model: physics.Model, qpos: Sequence[Any]) -> physics.Terrain:
         """The first field: robots begin in the middle, which is flat and alike on all of them."""
@@ -195,4 +194,5 @@ class Uneven:
 
 
 def _show(m: Any, heights: np.ndarray) -> None:
-    m.hfield_data[:] = (heights.ravel() + DEPTH) / (2 * DEPTH)
+    start = int(m.hfield_adr[m.hfield("terrain").id])
+    m.hfield_data[start : start + heights.size] = (heights.ravel() + DEPTH) / (2 * DEPTH)
