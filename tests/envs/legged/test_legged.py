@@ -152,7 +152,7 @@ def test_uneven_ground_is_seen_and_gets_harder_with_success(ground):
     worlds = make("legged", 16, ground=ground, levels=4, start_level=2, max_ahead=0.5)
     flat = make_env("legged").groups[0].observation.size
     assert worlds.env.groups[0].observation.size == flat + 21
-    worlds.set_state(step=np.full(16, 999), followed=np.repeat([900.0, 100.0], 8))
+    worlds.set_state(step=np.full(16, 999), covered=np.repeat([900.0, 100.0], 8))
     worlds.step(still(worlds))
     assert worlds.get_state()["level"].tolist() == [3] * 8 + [1] * 8
 

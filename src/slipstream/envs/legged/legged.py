@@ -16,9 +16,11 @@ from slipstream import physics
 from slipstream.envs.env import Float, Int
 from slipstream.envs.legged.anatomy import find_anatomy, with_yaw
 from slipstream.envs.legged.command import Commands, Gait, walks
+from slipstream.envs.legged.observation import Observation
 from slipstream.envs.legged.rewards import Moment, earned, velocity, velocity_error
 from slipstream.envs.legged.senses import Motion, sense
 from slipstream.envs.legged.servos import REACH, floor_of, prepare
+from slipstream.envs.locomotion.curriculum import Curriculum
 from slipstream.envs.locomotion.robot import Robot, State
 from slipstream.envs.locomotion.terrain import Ground, Uneven
 from slipstream.random import Rng
@@ -29,10 +31,6 @@ MODELS = Path(__file__).parent / "models"
 EPISODE_STEPS = 1000
 INNER = 0.9
 """A joint is near its limits outside this share of its range."""
-AHEAD, ASIDE = (-1.0, -0.5, 0.0, 0.5, 1.0, 1.5, 2.0), (-0.5, 0.0, 0.5)
-"""Where a robot on uneven ground sees its height, in heights of the base."""
-NOISE = {"velocity": 0.1, "spin": 0.2, "down": 0.05, "joints": 0.02, "speeds": 0.1}
-"""What `observation_noise=1` adds at most, to what is observed (speeds of joints are observed in 10 rad/s)."""
 SUCCESS, FAILURE = 0.75, 0.4
 """An episode that followed its commands for this share of the time limit (in the sense of the reward for velocity)
 raises the level of a world; one with less than the other lowers it."""
@@ -64,7 +62,7 @@ class UnevenState(LeggedState):
     """How hard the ground is; kept from episode to episode."""
     variant: Int = 0
     """Which ground of that level."""
-    followed: Float = 0.0
+    covered: Float = 0.0
     """How well the commands were followed: the sum of a number in 0 .. 1 of each step."""
 
 
@@ -78,6 +76,7 @@ class Legged(Robot):
     max_steps = EPISODE_STEPS
     state_type = LeggedState
     file_options = ("model",)
+    curriculum: Curriculum | None = None
 
     def __init__(
         self,
@@ -164,8 +163,7 @@ class Legged(Robot):
         self.home, self.foot_names = home, tuple(filter(None, (feet or "").replace(" ", "").split(",")))
         self.action_scale, self.stiffness, self.damping = action_scale, stiffness, damping
         self.contacts = contacts
-        self.see_velocity, self.observation_noise, self.history = see_velocity, observation_noise, history
-        self.start_level, self.curriculum, self.levels = start_level, curriculum, levels
+        self.observation = Observation(see_velocity, observation_noise, history)
         self.fall_cosine, self.fall_height = math.cos(math.radians(fall_tilt)), fall_height
         self.weights = {
             "velocity": velocity_reward_weight,
@@ -208,6 +206,8 @@ class Legged(Robot):
         if ground != "flat":
             reach = max(8.0, 1.2 * max_ahead * EPISODE_STEPS * control_time / 2)
             self.uneven = Uneven(Ground(levels, half_size=round(reach, 1), spacing=0.1, shape=ground, pad=0.5))
+            bounds = (SUCCESS * EPISODE_STEPS, FAILURE * EPISODE_STEPS)
+            self.curriculum = Curriculum(self.uneven, start_level, curriculum, *bounds)
             self.state_type = UnevenState
         own = MODELS / f"{model}.xml"
         super().__init__(str(own if own.is_file() else model), 1, self_contacts=self_contacts, **robot)
@@ -235,8 +235,6 @@ class Legged(Robot):
         for name, value in rest.items():
             if value is not None and not 0 <= value < math.inf:
                 raise ValueError(f"{name} must be 0 or more, got {value}.")
-        if not 0 <= self.start_level < self.levels:
-            raise ValueError(f"start_level must be within 0 .. {self.levels - 1}, got {self.start_level}.")
 
     # The robot.
 
@@ -289,34 +287,25 @@ class Legged(Robot):
             phase=0.0 if rng is None else rng.uniform(0.0, 1.0),
             missed=(0.0, 0.0),
         )
-        if self.uneven is not None:
-            variant = 0 if rng is None else rng.integer(self.uneven.ground.variants)
-            state = replace(state, level=self.start_level, variant=variant)
-        if not (self.observation_noise or self.history):
-            return state
-        features = len(self.features(state))
-        if self.observation_noise:
-            state = replace(state, noise=self.draw_noise(rng, features))
-        return replace(state, seen=(0.0,) * (self.history * features))
+        if self.curriculum is not None:
+            state = self.curriculum.begin(state, rng)
+        state = replace(state, noise=self.observation.draw_noise(self, state, rng))
+        return replace(state, seen=self.observation.no_history(self, state))
 
     def next_episode(self, ended, fresh):
         """Harder ground for a robot that walked as commanded, easier ground for one that did not."""
-        if self.uneven is None or not self.curriculum:
-            return fresh
-        share = ended.followed * (1.0 / EPISODE_STEPS)
-        change = dr.select(share > SUCCESS, 1, 0) - dr.select(share < FAILURE, 1, 0)
-        return replace(fresh, level=dr.clip(ended.level + change, 0, self.levels - 1))
+        return fresh if self.curriculum is None else self.curriculum.next_episode(ended, fresh)
 
     @property
     def command_ranges(self) -> tuple[tuple[float, float], ...]:
         return self.commands.ranges
 
     def for_evaluation(self) -> Legged:
-        """On uneven ground policies are judged on the middle level, whatever the curriculum is at."""
-        if self.uneven is None or not self.curriculum:
+        """On uneven ground policies are judged on the middle level, unless the level was chosen."""
+        if self.curriculum is None or not self.curriculum.changes:
             return self
         judged = copy.copy(self)
-        judged.start_level, judged.curriculum = self.levels // 2, False
+        judged.curriculum = self.curriculum.for_evaluation()
         return judged
 
     # A step.
@@ -335,12 +324,11 @@ class Legged(Robot):
             phase=self.gait.after(state.phase, self.time_step),
             missed=tuple(before + error for before, error in zip(state.missed, errors)),
         )
-        if self.uneven is not None:
-            after = replace(after, followed=state.followed + velocity(moment))
-        if self.observation_noise:
-            after = replace(after, noise=self.draw_noise(rng, len(state.noise)))
-        if self.history:
-            after = replace(after, seen=(*self.noisy(state), *state.seen)[: len(state.seen)])
+        if self.curriculum is not None:
+            after = self.curriculum.after(after, velocity(moment))
+        if self.observation.history:
+            after = replace(after, seen=(*self.observation.now(self, state), *state.seen)[: len(state.seen)])
+        after = replace(after, noise=self.observation.draw_noise(self, after, rng))
         return after, reward, fallen
 
     def moment(self, before: Any, after: Any, action: tuple, motion: Motion) -> Moment:
@@ -371,49 +359,13 @@ class Legged(Robot):
     # What the robot observes.
 
     def observe(self, state):
-        return (*self.noisy(state), *state.seen)
-
-    def features(self, state: Any) -> list[tuple[Any, float]]:
-        """What is seen now, each with how noisy it is."""
-        motion = self.sense(state)
-        sin, cos = dr.sincos(2.0 * math.pi * state.phase)
-        walking = walks(state.command)
-        kinds = {
-            "velocity": (motion.ahead, motion.left, motion.up) if self.see_velocity else (),
-            "spin": motion.spin,
-            "down": motion.down,
-            "command": state.command,
-            "clock": (dr.select(walking, sin, 0.0), dr.select(walking, cos, 0.0)),
-            "joints": tuple(state.qpos[j.qpos] - self.anatomy.home[j.qpos] for j in self.legs),
-            "speeds": tuple(0.1 * state.qvel[j.dof] for j in self.legs),
-            "last": state.last,
-            "ground": self.heights_around(state, motion),
-        }
-        return [(value, NOISE.get(kind, 0.0)) for kind, values in kinds.items() for value in values]
-
-    def heights_around(self, state: Any, motion: Motion) -> Sequence[Any]:
-        if self.uneven is None:
-            return ()
-        size = self.anatomy.height
-        ahead, aside = (tuple(size * distance for distance in grid) for grid in (AHEAD, ASIDE))
-        return self.uneven.heights_around(self.model, state, motion.heading, ahead, aside)
-
-    def noisy(self, state: Any) -> list[Any]:
-        """The features of now, as the sensors give them."""
-        features = self.features(state)
-        if not state.noise:
-            return [value for value, _ in features]
-        scale = self.observation_noise
-        return [value + scale * spread * noise for (value, spread), noise in zip(features, state.noise)]
-
-    def draw_noise(self, rng: Rng | None, count: int) -> tuple:
-        return (0.0,) * count if rng is None else tuple(rng.uniform(-1.0, 1.0) for _ in range(count))
+        return (*self.observation.now(self, state), *state.seen)
 
     def report(self, state):
         steps = 1.0 / dr.maximum(1.0 * state.step, 1.0)
         errors = {"velocity_error": state.missed[0] * steps, "turn_error": state.missed[1] * steps}
-        level = {} if self.uneven is None else {"level": 1.0 * state.level}
-        return {**errors, **super().report(state), **level}
+        ground = {} if self.curriculum is None else self.curriculum.report(self, state)
+        return {**errors, **super().report(state), **ground}
 
     # Measuring.
 

@@ -1,23 +1,15 @@
-"""Ground that gets harder with success, for a robot that runs."""
+"""Ground that gets harder with success."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import drjit as dr
 
 from slipstream.envs.locomotion.terrain import Uneven
 from slipstream.random import Rng
-
-if TYPE_CHECKING:  # a runner has a curriculum
-    from slipstream.envs.locomotion.runner import Runner
-
-AHEAD, ASIDE = (0.4, 0.8, 1.4, 2.2), (-0.4, 0.0, 0.4)
-"""Where the robot sees the height of the ground, in metres from the torso in its heading frame."""
-SUCCESS, FAILURE = 8.0, 3.0
-"""An episode that comes so many metres nearer to its flags raises the world's level; one with fewer lowers it."""
 
 
 @dataclass(frozen=True)
@@ -28,11 +20,15 @@ class Curriculum:
         uneven: the ground.
         start_level: of a world's first episode.
         changes: whether the level changes from episode to episode.
+        success: an episode with more than this (in the sense of the task) raises the world's level.
+        failure: one with less than this lowers it.
     """
 
     uneven: Uneven
     start_level: int
     changes: bool
+    success: float
+    failure: float
 
     def __post_init__(self) -> None:
         levels = self.uneven.ground.levels
@@ -44,21 +40,21 @@ class Curriculum:
         variant = 0 if rng is None else rng.integer(self.uneven.ground.variants)
         return replace(state, level=self.start_level, variant=variant, covered=0.0)
 
-    def after(self, state: Any, nearer: Any) -> Any:
-        """The state after a step that came so many metres nearer to the target."""
-        return replace(state, covered=state.covered + nearer)
+    def after(self, state: Any, gained: Any) -> Any:
+        """The state after a step that was worth so much."""
+        return replace(state, covered=state.covered + gained)
 
     def next_episode(self, ended: Any, fresh: Any) -> Any:
         """Harder ground after a success, easier ground after a failure."""
         if not self.changes:
             return fresh
-        change = dr.select(ended.covered > SUCCESS, 1, 0) - dr.select(ended.covered < FAILURE, 1, 0)
+        change = dr.select(ended.covered > self.success, 1, 0) - dr.select(ended.covered < self.failure, 1, 0)
         return replace(fresh, level=dr.clip(ended.level + change, 0, self.uneven.ground.levels - 1))
 
-    def heights_ahead(self, runner: Runner, state: Any) -> list[Any]:
-        """The ground before the robot, relative to that below it."""
-        return self.uneven.heights_around(runner.model, state, runner.heading(state), AHEAD, ASIDE)
+    def for_evaluation(self) -> Curriculum:
+        """The middle level for everybody: what policies are judged on, whatever level they learn on."""
+        return replace(self, start_level=self.uneven.ground.levels // 2, changes=False)
 
-    def report(self, runner: Runner, state: Any) -> Mapping[str, Any]:
+    def report(self, runner: Any, state: Any) -> Mapping[str, Any]:
         """What an episode tells of it."""
         return {"level": 1.0 * state.level, "covered": state.covered}

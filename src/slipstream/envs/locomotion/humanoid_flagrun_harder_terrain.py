@@ -8,6 +8,9 @@ from slipstream.envs.locomotion.curriculum import Curriculum
 from slipstream.envs.locomotion.humanoid_flagrun_harder import HumanoidFlagrunHarder
 from slipstream.envs.locomotion.terrain import Ground, Uneven
 
+SUCCESS, FAILURE = 8.0, 3.0
+"""An episode that comes so many metres nearer to its flags raises the world's level; one with fewer lowers it."""
+
 
 class HumanoidFlagrunHarderTerrain(HumanoidFlagrunHarder):
     """Get up and run from flag to flag over ground that gets harder with success.
@@ -33,5 +36,5 @@ class HumanoidFlagrunHarderTerrain(HumanoidFlagrunHarder):
         terrain_seed: the same seed gives the same ground.
         """
         self.uneven = Uneven(Ground(levels, variants, seed=terrain_seed))
-        self.curriculum = Curriculum(self.uneven, start_level, curriculum)
+        self.curriculum = Curriculum(self.uneven, start_level, curriculum, SUCCESS, FAILURE)
         super().__init__(**runner)

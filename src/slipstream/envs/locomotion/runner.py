@@ -27,6 +27,8 @@ CONTROL_RATE = 60
 """Control steps per second."""
 SPEED_SCALE, JOINT_SPEED_SCALE = 0.25, 0.1
 CLIP = 5.0
+AHEAD, ASIDE = (0.4, 0.8, 1.4, 2.2), (-0.4, 0.0, 0.4)
+"""Where a robot on uneven ground sees its height, in metres from the torso in its heading frame."""
 AT_LIMIT = 0.99
 """A joint is at its limit beyond this share of the way there from the middle of its range."""
 STRAIGHT_ENOUGH, UPRIGHT_ENOUGH = 0.8, 0.93
@@ -241,9 +243,15 @@ class Runner(Robot):
             *(JOINT_SPEED_SCALE * v for v in state.qvel[6:]),
             *self.contacts(state),
             *state.last,
-            *(() if self.curriculum is None else self.curriculum.heights_ahead(self, state)),
+            *self.heights_ahead(state),
         )
         return tuple(dr.clip(f, -CLIP, CLIP) for f in features)
+
+    def heights_ahead(self, state):
+        """The ground before the robot, relative to that below it (on uneven ground)."""
+        if self.uneven is None:
+            return ()
+        return self.uneven.heights_around(self.model, state, self.heading(state), AHEAD, ASIDE)
 
     def report(self, state):
         parts = [self.course, self.posture, *([] if self.curriculum is None else [self.curriculum])]
