@@ -14,7 +14,13 @@ HEAVY = (
     *("PIL", "gymnasium", "imageio", "matplotlib", "mlflow", "mujoco", "onnx", "pettingzoo", "ray", "tensorboard"),
     *("tensorflow", "torch", "viser", "wandb"),
 )
-ROBOTS = ("slipstream.physics", "slipstream.envs.locomotion.")
+ROBOTS = (
+    "slipstream.physics",
+    "slipstream.envs.locomotion.",
+    "slipstream.envs.legged",
+    "slipstream.envs.dm_control",
+    "slipstream.training.in_mujoco",
+)
 """Modules that are imported for the sake of MuJoCo, and only when a robot is asked for."""
 REGISTERS, ADAPTERS = "slipstream.gymnasium", ("slipstream.envs.adapters.",)
 """Modules that are imported for the sake of another library, and only when its clothes are asked for."""

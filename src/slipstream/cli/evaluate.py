@@ -109,7 +109,7 @@ def run(options: Eval) -> int:
     elif there is None:
         _show(config.env, here, opponents)
     else:
-        _show_side_by_side(config.env, options.in_, here, there)
+        _show_side_by_side(config.env, None if chosen is None else chosen.id, options.in_, here, there)
         if chosen is not None and chosen.ignored:
             print(f"Gymnasium has no option {', '.join(chosen.ignored)}: it was played as it is.")
     return 0
@@ -131,14 +131,15 @@ def _show(env: str, result: Any, opponents: dict[str, str]) -> None:
         console.print(f"{_words(name)} {value:.3f}")
 
 
-def _show_side_by_side(env: str, elsewhere: str, here: Any, there: Any) -> None:
+def _show_side_by_side(env: str, chosen_id: str | None, elsewhere: str, here: Any, there: Any) -> None:
     from rich.console import Console
     from rich.table import Table
 
     place = {"gymnasium": "Gymnasium", "mujoco": "MuJoCo"}[elsewhere]
+    also = f"in {place}" if chosen_id is None else f"as {chosen_id} in {place}"
     reports = [name for name in here.report if name in there.report and not name.startswith("reward_")]
     columns = ("in", "return", "lowest", "highest", "steps", *map(_words, reports))
-    table = Table(*columns, title=f"{env} here and in {place}, {here.episodes} episodes each")
+    table = Table(*columns, title=f"{env} here and {also}, {here.episodes} episodes each")
     (score,), (other,) = here.groups.values(), there.groups.values()
     for where, result, found in (("slipstream", here, score), (elsewhere, there, other)):
         mean, error, lowest, highest = _numbers(found)
