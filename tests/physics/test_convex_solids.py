@@ -174,3 +174,14 @@ def test_a_stone_on_a_table_is_down_and_its_clearance_is_its_distance():
         assert bool(physics.touches_ground(model, where, model.geom("stone"))) == down == bool(data.ncon)
         expected = mujoco.mj_geomDistance(m, data, 0, 1, 1.0, None)
         assert physics.clearance(model, where) == pytest.approx(expected, abs=1e-6)
+
+
+def test_many_moving_boxes_beside_other_solids_are_refused_with_the_way_out():
+    """Their kernels would end the process."""
+    boxes = "".join(f'<body pos="{i} 0 1"><freejoint/><geom type="box" size="0.1 0.1 0.1"/></body>' for i in range(4))
+    cylinder = '<body pos="9 0 1"><freejoint/><geom type="cylinder" size="0.1 0.1"/></body>'
+    world = "<mujoco><worldbody>{}</worldbody></mujoco>"
+    with pytest.raises(physics.ModelError, match=r"6 pairs of moving boxes.*--no-self-collision"):
+        physics.load(world.format(boxes + cylinder))
+    assert physics.load(world.format(boxes + cylinder), self_collision=False).nv == 30
+    assert physics.load(world.format(boxes)).nv == 24
