@@ -67,12 +67,14 @@ CONTROL_SUITE = {
 """Tasks of DeepMind's control suite, by what they are done with."""
 
 
-def _suite_places() -> dict[str, str]:
-    names = [f"dm-{domain}-{task}" for domain, tasks in CONTROL_SUITE.items() for task in tasks]
-    return {n: f"slipstream.envs.dm_control.worlds:{n.title().replace('-', '')}" for n in names}
+def suite_class(name: str) -> str:
+    """The class of a world of the suite, such as `DmWalkerWalk` for `dm-walker-walk`."""
+    return name.title().replace("-", "")
 
 
-NAMES |= _suite_places()
+for _domain, _tasks in CONTROL_SUITE.items():
+    for _name in (f"dm-{_domain}-{_task}" for _task in _tasks):
+        NAMES[_name] = f"slipstream.envs.dm_control.worlds:{suite_class(_name)}"
 
 
 AnyEnv = str | type[Env] | Env

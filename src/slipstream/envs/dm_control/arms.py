@@ -18,7 +18,8 @@ from slipstream.envs.dm_control.models import Change, find
 from slipstream.envs.dm_control.starts import Sampled, any_angles, sample_angles, still, untouched
 from slipstream.envs.dm_control.task import Target, Task, Terms
 from slipstream.envs.dm_control.tolerance import small_control, tolerance
-from slipstream.envs.dm_control.view import View, length
+from slipstream.envs.dm_control.view import View
+from slipstream.envs.locomotion.robot import length
 from slipstream.random import Rng
 
 # The reacher.

@@ -19,7 +19,8 @@ from slipstream.envs.dm_control.planar import SPEED, fast
 from slipstream.envs.dm_control.starts import Sampled, sample_angles, untouched
 from slipstream.envs.dm_control.task import Task, Terms
 from slipstream.envs.dm_control.tolerance import small_control, tolerance
-from slipstream.envs.dm_control.view import View, length
+from slipstream.envs.dm_control.view import View
+from slipstream.envs.locomotion.robot import length
 
 # The humanoid.
 

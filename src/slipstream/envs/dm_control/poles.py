@@ -10,7 +10,8 @@ from slipstream import physics
 from slipstream.envs.dm_control.starts import Drawn, any_angles, still
 from slipstream.envs.dm_control.task import Task, Terms
 from slipstream.envs.dm_control.tolerance import small_control, tolerance
-from slipstream.envs.dm_control.view import View, length
+from slipstream.envs.dm_control.view import View
+from slipstream.envs.locomotion.robot import length
 from slipstream.random import Rng
 
 ALMOST_UPRIGHT = math.cos(math.radians(8.0))

@@ -12,7 +12,8 @@ from slipstream.envs.dm_control.models import segments
 from slipstream.envs.dm_control.starts import any_angles, still
 from slipstream.envs.dm_control.task import Target, Task, Terms
 from slipstream.envs.dm_control.tolerance import tolerance
-from slipstream.envs.dm_control.view import View, length
+from slipstream.envs.dm_control.view import View
+from slipstream.envs.locomotion.robot import length
 from slipstream.physics import spatial as sp
 from slipstream.random import Rng
 

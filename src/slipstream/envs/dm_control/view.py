@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
-import drjit as dr
 import mujoco
 
 from slipstream import physics
@@ -105,8 +104,3 @@ class View:
         if name in self.felt:
             return self.felt[name]
         return physics.read_sensor(self.model, name, self.qpos, self.qvel)
-
-
-def length(v: Sequence[Any]) -> Any:
-    """Of a vector."""
-    return dr.sqrt(sp.dot(v, v))

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from slipstream.envs.dm_control import arms, legged, planar, poles, swimmers
 from slipstream.envs.dm_control.world import SuiteWorld
+from slipstream.envs.registry import suite_class
 
 TASKS = {**poles.TASKS, **arms.TASKS, **planar.TASKS, **swimmers.TASKS, **legged.TASKS}
 """By name, without the `dm-` that the worlds' names begin with."""
-
-
-def class_name(task: str) -> str:
-    """Such as `DmWalkerWalk`."""
-    return f"dm-{task}".title().replace("-", "")
 
 
 for _name, _task in TASKS.items():
@@ -23,4 +19,5 @@ for _name, _task in TASKS.items():
         "__doc__": _about,
         "__module__": __name__,
     }
-    globals()[class_name(_name)] = type(class_name(_name), (SuiteWorld,), _fields)
+    _class = suite_class(f"dm-{_name}")
+    globals()[_class] = type(_class, (SuiteWorld,), _fields)

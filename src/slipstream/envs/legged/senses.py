@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import drjit as dr
-
 from slipstream import physics
 from slipstream.envs.legged.anatomy import Anatomy
+from slipstream.envs.locomotion.robot import heading
 from slipstream.physics import spatial as sp
 
 Vector = tuple
@@ -46,7 +45,7 @@ def sense(model: physics.Model, anatomy: Anatomy, qpos: Sequence[Any], qvel: Seq
     link = model.bodies[anatomy.base].link
     # From the axes that the world had at home to those of the world now.
     turned = sp.matmul(where.rotation[link], _transposed(at_home))
-    sin, cos = _heading(turned)
+    sin, cos = heading(turned)
     x, y, z = qvel[:3]
     feet, sliding = [], []
     for foot in anatomy.feet:
@@ -69,12 +68,3 @@ def sense(model: physics.Model, anatomy: Anatomy, qpos: Sequence[Any], qvel: Seq
 
 def _transposed(m: Any) -> tuple:
     return tuple(zip(*m))
-
-
-def _heading(turned: Any) -> tuple[Any, Any]:
-    """Sine and cosine of the direction something faces in the plane (0 and 1 where it faces up or down)."""
-    x, y = turned[0][0], turned[1][0]
-    flat = dr.sqrt(x * x + y * y)
-    steep = flat < 1e-6
-    scale = 1.0 / dr.select(steep, 1.0, flat)
-    return dr.select(steep, 0.0, y * scale), dr.select(steep, 1.0, x * scale)

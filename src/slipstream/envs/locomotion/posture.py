@@ -33,7 +33,7 @@ CROUCHING = {"right_hip_y": -105, "right_knee": -130, "left_hip_y": -105, "left_
 """Joints of two starts in degrees, those that are not as in a robot that stands."""
 CROUCHING_LEAN = 0.6
 WALKING_SPEED = (0.5, 2.0)
-LYING_NOISE, NOISE = 0.3, 0.1
+LYING_NOISE = 0.3
 
 
 class OnItsFeet:
@@ -102,7 +102,7 @@ class GettingUp(OnItsFeet):
 
     def _joints(self, runner: Runner, rng: Rng, walks: Any, rises: Any, lies: Any) -> list[Any]:
         """The angles of all joints: plain, or those of a walk, a crouch or a fall."""
-        noise = dr.select(lies, LYING_NOISE, NOISE)
+        noise = dr.select(lies, LYING_NOISE, START_NOISE)
         mirrored = rng.chance(0.5)
         depth = rng.uniform(0.3, 1.0)
         joints = []

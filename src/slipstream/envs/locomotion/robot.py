@@ -321,6 +321,21 @@ def squares(values: Iterable[Any]) -> Any:
     return total
 
 
+def length(v: Sequence[Any]) -> Any:
+    """Of a vector."""
+    return dr.sqrt(squares(v))
+
+
+def heading(rotation: Any) -> tuple[Any, Any]:
+    """Sine and cosine of the direction that something with this rotation faces in the plane (0 and 1 where it faces up
+    or down)."""
+    (x, _, _), (y, _, _), _ = rotation
+    flat = length((x, y))
+    steep = flat < 1e-6
+    scale = 1.0 / dr.select(steep, 1.0, flat)
+    return dr.select(steep, 0.0, y * scale), dr.select(steep, 1.0, x * scale)
+
+
 def within(value: Any, bounds: Sequence[float]) -> Any:
     """Whether low < value < high."""
     low, high = bounds

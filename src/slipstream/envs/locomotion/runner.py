@@ -17,7 +17,7 @@ from slipstream.envs.env import Bool, Float, Int
 from slipstream.envs.locomotion.course import Course, Straight
 from slipstream.envs.locomotion.curriculum import Curriculum
 from slipstream.envs.locomotion.posture import OnItsFeet
-from slipstream.envs.locomotion.robot import Robot, State, negated, squares
+from slipstream.envs.locomotion.robot import Robot, State, heading, length, negated, squares
 from slipstream.physics.spatial import rotate
 from slipstream.random import Rng
 from slipstream.spaces import Box
@@ -269,12 +269,8 @@ class Runner(Robot):
         return physics.body_rotation(self.model, physics.pose(self.model, state.qpos), 1)
 
     def heading(self, state):
-        """Sine and cosine of the direction the torso faces in the plane (0 and 1 where it faces up or down)."""
-        (xx, _, _), (yx, _, _), _ = self.torso_rotation(state)
-        flat = length((xx, yx))
-        steep = flat < 1e-6
-        scale = 1.0 / dr.select(steep, 1.0, flat)
-        return dr.select(steep, 0.0, yx * scale), dr.select(steep, 1.0, xx * scale)
+        """Sine and cosine of the direction the torso faces in the plane."""
+        return heading(self.torso_rotation(state))
 
     def to_target(self, state):
         return tuple(t - q for t, q in zip(state.target, state.qpos[:2]))
@@ -299,11 +295,6 @@ class Runner(Robot):
         geoms = (self.model.geom(name) for name in (*self.feet, *self.touching))
         ground = self.terrain(state)
         return [dr.select(physics.touches_ground(self.model, where, geom, ground), 1.0, 0.0) for geom in geoms]
-
-
-def length(v: Sequence[Any]) -> Any:
-    """Of a vector."""
-    return dr.sqrt(squares(v))
 
 
 def _turned(v: Sequence[Any], sin: Any, cos: Any) -> tuple:
