@@ -31,7 +31,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "tournament"))
 from quick_driver import TRAINING
 from soaking import soak
 
-WEIGHTS = {"pod": 60.0, "leaderboard": 18.0, "driver": 9.0, "node": 8.0, "head": 5.0}
+WEIGHTS = {"pod": 58.0, "leaderboard": 24.0, "driver": 8.0, "node": 6.0, "head": 4.0}
 """How often each is killed, relative to the others: a head takes the whole cluster with it, which takes a while."""
 
 

@@ -38,6 +38,7 @@ IMPATIENT = {
     "RAY_health_check_period_ms": "1000",  # 5 that fail: a lost node is noticed after 5 s instead of 15
     "RAY_gcs_rpc_server_reconnect_timeout_s": "15",
     "RAY_agent_register_timeout_ms": "120000",  # on a busy machine its helpers take their time to start
+    "RAY_worker_niceness": "0",  # as nice as we are, not more
     "RAY_enable_worker_prestart": "0",
     "RAY_prestart_worker_first_driver": "0",
     "RAY_enable_metrics_collection": "0",

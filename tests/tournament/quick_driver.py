@@ -1,7 +1,4 @@
-"""A driver whose pods train nothing: real processes, leaderboards, storage and Ray, and agents within milliseconds.
-
-With SLIPSTREAM_TEST_TRAINING set they train as ever; acknowledgements are noted in any case.
-"""
+"""A driver whose pods train nothing: real processes, leaderboards, storage and Ray, and agents within milliseconds."""
 
 import contextlib
 import json
@@ -12,14 +9,18 @@ import time
 
 import numpy as np
 
-from slipstream.tournament import cluster, driver, pod
-from slipstream.tournament.leaderboard import Leaderboard
-from slipstream.training.evaluate import Evaluation, GroupScore
-
 ACKNOWLEDGED = "SLIPSTREAM_TEST_ACKNOWLEDGED"
 """A file to which submissions are added as soon as they are acknowledged, a line of JSON for each."""
 
 TRAINING = "SLIPSTREAM_TEST_TRAINING"
+"""Set: pods train as ever."""
+
+if ACKNOWLEDGED in os.environ and TRAINING not in os.environ:  # in a driver or a pod
+    import without_jax  # noqa: F401
+
+from slipstream.tournament import cluster, driver, pod  # noqa: E402
+from slipstream.tournament.leaderboard import Leaderboard  # noqa: E402
+from slipstream.training.evaluate import Evaluation, GroupScore  # noqa: E402
 
 
 class QuickTrainee:

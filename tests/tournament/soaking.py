@@ -21,7 +21,7 @@ while what was killed before has not recovered."""
 PAUSE = 0.7
 """Seconds between two moments, in the mean, beyond that."""
 
-STUCK = 300.0
+STUCK = 900.0
 """Seconds without an acknowledgement after which a tournament has not survived."""
 
 ENOUGH_SUBMISSIONS, ENOUGH_MOMENTS = 1.0, 1 / 3

@@ -119,7 +119,9 @@ class Pod:
         cold = kind not in self._trainees
         if cold:
             if len(self._trainees) >= len(self.plan.pools):
-                self._trainees.clear()  # makes room
+                for trainee in self._trainees.values():  # makes room
+                    trainee.close()
+                self._trainees.clear()
             self._trainees[kind] = make_trainee(self.plan, job.pool, job.settings)
         trainee = self._trainees[kind]
         learner = None if job.parent is None else self._part(job.parent, "learner")

@@ -51,6 +51,10 @@ class SplitUpdate:
 
         self._update_critics, self._update_policy = compiled(self._halves.critics), compiled(self._halves.policy)
 
+    def forget(self) -> None:
+        """Begin with another state."""
+        self._policy_state = None
+
     def __call__(self, state: Any, batch: Any, elapsed: Any, key: jax.Array, iteration: Any) -> tuple[Any, Any]:
         """The state after an update, on the first device, and metrics. The state that is given is used up."""
         first, second = self._devices
