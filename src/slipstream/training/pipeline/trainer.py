@@ -28,8 +28,8 @@ from slipstream.training.pipeline.agent import GROUP, agent_group
 from slipstream.training.pipeline.crew import Crew
 from slipstream.training.pipeline.feeds import Feed, ReplayFeed, RolloutFeed
 from slipstream.training.pipeline.numpy_policy import recipe_of
-from slipstream.training.pipeline.split import SplitUpdate
-from slipstream.training.pipeline.threads import one_thread_is_enough, start_with_one_thread
+from slipstream.training.pipeline.split import SplitUpdate, two_devices
+from slipstream.training.pipeline.threads import SMALL, largest_product, start_jax, worth_two_cores
 from slipstream.training.pipeline.tuning import (
     GUESSED_LANES,
     Tuning,
@@ -84,12 +84,17 @@ class PipelineTrainer:
         assert isinstance(config.driver, PipelineConfig)
         self.config, self.driver, self.env = config, config.driver, env or config.env
         group = agent_group(self.env, config.env_options)
-        self._start_jax(group)
+        worth_splitting = self._start_jax(group)
         self.policies = Policies([group], config.policies)
         if not self.policies.learning:
             raise ValueError("The only policy does not learn: leave --freeze out.")
         (self.name,) = self.policies.learning
         self.group, self.algorithm = group, self.policies.algorithms[self.name]
+        asked = self.driver.split_devices
+        self.split = worth_splitting and self.algorithm.halves is not None if asked is None else asked
+        """Whether critics and policy learn apart."""
+        if self.split:
+            two_devices(self.algorithm)
         recipe = recipe_of(config.policies[self.name], group.observation, group.action)
         init_key, self.key = jax.jit(lambda s: jax.random.split(jax.random.key(s, impl="rbg")))(
             config.seed & 0xFFFFFFFF
@@ -105,7 +110,6 @@ class PipelineTrainer:
         self.feed = self._new_feed()
         self._update = jax.jit(self._learn, donate_argnames="state")
         self._compiled: Callable[..., Any] | None = None
-        self._split = SplitUpdate(self.algorithm, self.feed.learnable) if self.driver.split_devices else None
         self.crew = Crew(config, self.env, group, recipe, self._actor_arrays(), most)
         self.iteration = self.updates = self.step = 0
         self._steps_before = 0
@@ -116,13 +120,21 @@ class PipelineTrainer:
         self._looked = 0.0
         self._figured = (time.perf_counter(), 0, 0)
 
-    def _start_jax(self, group: Group) -> None:
-        """Leave cores to the samplers where the learner's products are small."""
-        settings = next(iter(self.config.policies.values())).settings
-        if isinstance(settings, OffPolicyConfig) and group.observation.image is None and not self.driver.split_devices:
-            critics = getattr(settings, "critic_hidden", None) or settings.hidden
-            if all(one_thread_is_enough(h, settings.batch_size) for h in (settings.hidden, critics)):
-                start_with_one_thread()
+    def _start_jax(self, group: Group) -> bool:
+        """Leave cores to the samplers where the learner's products are small.
+
+        Returns:
+            Whether critics and policy would learn faster apart, on devices that a CPU was divided into.
+        """
+        settings, asked = next(iter(self.config.policies.values())).settings, self.driver.split_devices
+        if not isinstance(settings, OffPolicyConfig) or group.observation.image is not None:
+            start_jax(one_thread=False, two_devices=bool(asked))
+            return False
+        critics = getattr(settings, "critic_hidden", None) or settings.hidden
+        product = largest_product((settings.hidden, critics), settings.batch_size)
+        worth = worth_two_cores(product, usable_cores())
+        start_jax(one_thread=product <= SMALL, two_devices=worth if asked is None else asked)
+        return worth and jax.default_backend() == "cpu" and len(jax.devices()) > 1
 
     def _new_feed(self) -> Feed:
         experience, group = self.algorithm.experience, self.group
@@ -140,7 +152,8 @@ class PipelineTrainer:
     def _affordable_updates(self, batch: int) -> int:
         weights = sum(a.size for a in self._actor_arrays().values())
         seconds = OPERATIONS_PER_WEIGHT * weights * batch / OPERATIONS
-        return max(1, min(64, round(SECONDS_PER_ITERATION / seconds)))
+        devices = 2 if self.split else 1
+        return max(1, min(64, round(SECONDS_PER_ITERATION * devices / seconds)))
 
     def load_starting_points(self) -> None:
         """Begin from an earlier run if the policy is configured so."""
@@ -187,7 +200,7 @@ class PipelineTrainer:
         policy, options = self.config.policies[self.name], dict(self.config.env_options)
         settings = policy.settings
         sizes = [settings.hidden, getattr(settings, "batch_size", 0), getattr(settings, "updates_per_step", 0)]
-        fixed = [self.driver.samplers, self.driver.envs_per_sampler, self.driver.tune]
+        fixed = [self.driver.samplers, self.driver.envs_per_sampler, self.driver.tune, self.split]
         kind = [self.env, options, policy.algo, sizes, fixed, usable_cores(), jax.devices()[0].device_kind]
         return json.dumps(kind, default=str)
 
@@ -286,11 +299,11 @@ class PipelineTrainer:
         return state, {name: value for name, value in metrics.items() if name != SURPRISE}
 
     def _compile(self) -> None:
-        if self._split is not None:
-            self._compiled = self._split
-            return
-        batch = self.feed.example()
-        self._compiled = self._update.lower(self.state, batch, np.float32(0.0), self.key, np.uint32(0)).compile()
+        given = (self.state, self.feed.example(), np.float32(0.0), self.key, np.uint32(0))
+        if self.split:
+            self._compiled = SplitUpdate(self.algorithm, self.feed.learnable, *given)
+        else:
+            self._compiled = self._update.lower(*given).compile()
 
     def _elapsed(self) -> np.float32:
         """How much of its schedules the policy has behind it."""
