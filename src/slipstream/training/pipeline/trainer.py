@@ -29,7 +29,6 @@ from slipstream.training.pipeline.crew import Crew
 from slipstream.training.pipeline.feeds import Feed, ReplayFeed, RolloutFeed
 from slipstream.training.pipeline.numpy_policy import recipe_of
 from slipstream.training.pipeline.split import SplitUpdate, two_devices
-from slipstream.training.pipeline.threads import SMALL, largest_product, start_jax, worth_two_cores
 from slipstream.training.pipeline.tuning import (
     GUESSED_LANES,
     Tuning,
@@ -43,6 +42,7 @@ from slipstream.training.pipeline.tuning import (
 from slipstream.training.policies import ByPolicy, Policies, committed
 from slipstream.training.saving import from_named_arrays, named_arrays
 from slipstream.training.starting import starting_state
+from slipstream.training.threads import SMALL, largest_product, start_jax, worth_two_cores
 
 LOOK = 0.2
 """Seconds between two looks at the processes, and the longest that an iteration waits for something to learn from."""
@@ -130,8 +130,7 @@ class PipelineTrainer:
         if not isinstance(settings, OffPolicyConfig) or group.observation.image is not None:
             start_jax(one_thread=False, two_devices=bool(asked))
             return False
-        critics = getattr(settings, "critic_hidden", None) or settings.hidden
-        product = largest_product((settings.hidden, critics), settings.batch_size)
+        product = largest_product(settings)
         worth = worth_two_cores(product, usable_cores())
         start_jax(one_thread=product <= SMALL, two_devices=worth if asked is None else asked)
         return worth and jax.default_backend() == "cpu" and len(jax.devices()) > 1
