@@ -12,6 +12,8 @@ import tempfile
 import time
 from pathlib import Path
 
+import psutil
+
 USER = "slipstream"
 
 
@@ -35,7 +37,8 @@ class Postgres:
             made.mkdir()
             if self._who:
                 os.chown(made, pwd.getpwnam("nobody").pw_uid, self._who["group"])
-        self._run("initdb", "-D", self._data, "-U", USER, "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C")
+        how = ("-U", USER, "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C", "--data-checksums")
+        self._run("initdb", "-D", self._data, *how)
         with socket.socket() as s:
             s.bind(("127.0.0.1", 0))
             self.port = s.getsockname()[1]
@@ -51,7 +54,8 @@ class Postgres:
         subprocess.run(command, check=True, capture_output=True, cwd=self._socket, **self._who)
 
     def start(self) -> None:
-        flags = ["-D", self._data, "-p", self.port, "-k", self._socket, "-h", "127.0.0.1", "-c", "shared_buffers=16MB"]
+        flags = ["-D", self._data, "-p", self.port, "-k", self._socket, "-h", "127.0.0.1", "-c", "shared_buffers=16MB",
+                 "-c", "recovery_init_sync_method=syncfs"]  # fmt: skip
         self._server = subprocess.Popen(
             [str(self._bin / "postgres"), *map(str, flags)],
             cwd=self._socket,
@@ -61,22 +65,38 @@ class Postgres:
             **self._who,
         )
         end = time.monotonic() + 60
-        while time.monotonic() < end:
+        while self.running and time.monotonic() < end:
             with contextlib.suppress(subprocess.CalledProcessError):
                 self._run("pg_isready", "-h", "127.0.0.1", "-p", self.port, "-U", USER)
                 return
             time.sleep(0.1)
         raise TimeoutError("PostgreSQL does not start.")
 
+    @property
+    def running(self) -> bool:
+        return self._server is not None and self._server.poll() is None
+
     def kill(self) -> None:
         """SIGKILL to all of its processes, as if the machine had lost its power."""
         assert self._server is not None
-        os.killpg(self._server.pid, signal.SIGKILL)
+        main = psutil.Process(self._server.pid)
+        main.suspend()  # so that nobody is born meanwhile
+        processes = [main, *main.children(recursive=True)]
+        for process in processes:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
         self._server.wait()
-        (self._data / "postmaster.pid").unlink(missing_ok=True)
+        psutil.wait_procs(processes[1:], timeout=10)
+
+    def check_pages(self) -> None:
+        """Stop, and raise an error if a table, an index or the checksum of any page on the disk is wrong."""
+        where = ("-h", "127.0.0.1", "-p", self.port, "-U", USER)
+        self._run("pg_amcheck", *where, "--install-missing", "--heapallindexed", "postgres")
+        self.stop()
+        self._run("pg_checksums", "--check", "-D", self._data)
 
     def stop(self) -> None:
-        if self._server is not None and self._server.poll() is None:
+        if self.running:
             self._server.send_signal(signal.SIGINT)
             self._server.wait()
 

@@ -73,6 +73,7 @@ class Cluster:
         except (ConnectionError, ValueError, RuntimeError) as error:
             raise ValueError(f"Ray cannot be reached at {address or 'this machine'}: {_line(error)}.") from error
         self._head = ray.get_runtime_context().gcs_address
+        self._known_as = self._identity()
         try:
             self._check_resources()
         except BaseException:
@@ -133,8 +134,20 @@ class Cluster:
             return Ended(error=_line(error), dead=True)
 
     def head_answers(self) -> bool:
-        """Whether the head of the cluster is there: without it, calls of Ray would wait for it in vain."""
-        return _answers(self._head)
+        """Whether the head of the cluster is there: without it, calls of Ray would wait for it in vain.
+
+        Another one that has come to the same address meanwhile knows nothing of us.
+        """
+        return _answers(self._head) and self._identity() == self._known_as
+
+    def _identity(self) -> str | None:
+        """The number that every head draws for its cluster; None if it does not say."""
+        from ray._raylet import GcsClient
+
+        try:
+            return GcsClient(address=self._head).cluster_id.hex()
+        except (self._ray.exceptions.RayError, RuntimeError, OSError):
+            return None
 
     def close(self) -> None:
         self._ray.shutdown()

@@ -191,11 +191,10 @@ class Driver:
             slot = calls[call]
             starting = slot.job is None
             ended = self.cluster.result(call, (lambda found: Ended()) if starting else lambda found: Ended(found))
-            slot.call = None
             if ended.dead:
-                self._bury(slot, ended.error or "it died")
+                self._bury(slot, ended.error or "it died")  # again in a moment, if the leaderboard does not answer now
             else:
-                slot.job, slot.idle = None, True
+                slot.call, slot.job, slot.idle = None, None, True
                 if ended.error is not None:
                     self._fail(f"{slot.name}: {ended.error}")
                 elif ended.report is not None:

@@ -21,13 +21,23 @@ from slipstream.tournament.schema import (
     LeaderboardError,
     Unavailable,
     control,
+    insist,
     matches,
-    moments,
     pods,
     submissions,
 )
 
-__all__ = ["Control", "Entry", "Fenced", "Leaderboard", "LeaderboardError", "Match", "Submission", "Unavailable"]
+__all__ = [
+    "Control",
+    "Entry",
+    "Fenced",
+    "Leaderboard",
+    "LeaderboardError",
+    "Match",
+    "Submission",
+    "Unavailable",
+    "insist",
+]
 
 
 class Fenced(LeaderboardError):
@@ -143,13 +153,7 @@ class Leaderboard:
         """
         if not math.isfinite(submission.score):
             raise LeaderboardError(f"The score of agent {submission.id} is {submission.score}: it cannot be ranked.")
-        error = None
-        for _ in moments(max(patience, 1e-3)):
-            try:
-                return self._submit(submission)
-            except Unavailable as unavailable:
-                error = unavailable
-        raise error or Unavailable(f"The leaderboard {self.database.shown} was not asked in time.")
+        return insist(lambda: self._submit(submission), patience)
 
     def _submit(self, submission: Submission) -> Entry:
         values = dataclasses.asdict(submission)

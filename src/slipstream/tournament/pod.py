@@ -11,7 +11,7 @@ from typing import Any
 
 from slipstream.runs.checkpoint import load_checkpoint
 from slipstream.runs.directory import RunDirectory
-from slipstream.tournament.leaderboard import Entry, Leaderboard, Match, Submission, Unavailable
+from slipstream.tournament.leaderboard import Entry, Leaderboard, Match, Submission, Unavailable, insist
 from slipstream.tournament.league import rate
 from slipstream.tournament.plan import Plan
 from slipstream.tournament.storage import Storage, Stored
@@ -23,8 +23,8 @@ from slipstream.training.evaluate import Evaluation
 GLANCE = 1.0
 """Seconds between two looks at whether the agent is still wanted."""
 
-SUBMITTING = 120.0
-"""For so many seconds a pod tries to submit when the leaderboard does not answer."""
+PATIENCE = 120.0
+"""For so many seconds a pod asks again when the leaderboard does not answer, rather than lose what it has trained."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,8 @@ class Pod:
 
     def __init__(self, name: str, plan: Plan):
         self.name, self.plan = name, plan
-        self._board, self._storage = Leaderboard(plan.database), Storage(plan.storage)
+        self._board = insist(lambda: Leaderboard(plan.database), PATIENCE)
+        self._storage = Storage(plan.storage)
         self._trainees: dict[str, Trainee] = {}
         """By kind; those of every pool are kept warm."""
 
@@ -118,7 +119,9 @@ class Pod:
         cold = kind not in self._trainees
         if cold:
             if len(self._trainees) >= len(self.plan.pools):
-                self._trainees.clear()  # makes room
+                for trainee in self._trainees.values():  # makes room
+                    trainee.close()
+                self._trainees.clear()
             self._trainees[kind] = make_trainee(self.plan, job.pool, job.settings)
         trainee = self._trainees[kind]
         learner = None if job.parent is None else self._part(job.parent, "learner")
@@ -158,15 +161,17 @@ class Pod:
         """What the agent earns on the episodes of the ranking; in a league, what that makes of all ratings."""
         if not self.plan.league:
             score = trainee.judge().groups[self.plan.group_of(job.pool)]
-            leaders = self._board.top(job.pool, self.plan.keep, kept_only=True)
+            leaders = insist(lambda: self._board.top(job.pool, self.plan.keep, kept_only=True), PATIENCE)
             return Judgement(score.mean, score.standard_error, [entry.score for entry in leaders])
         played = []
         for several, actors in zip(job.opponents or ({},), opponents or [{}]):
             trainee.oppose(actors)
             played += self._rows(job, several, trainee.judge())
-        kept = [entry for entry in self._board.kept() if entry.pool == job.pool]
-        ratings = rate([*self._board.matches([entry.id for entry in self._board.kept()]), *played])
-        others = [ratings[entry.id].mean if entry.id in ratings else entry.score for entry in kept]
+        kept = insist(self._board.kept, PATIENCE)
+        before = insist(lambda: self._board.matches([entry.id for entry in kept]), PATIENCE)
+        ratings = rate([*before, *played])
+        own_pool = [entry for entry in kept if entry.pool == job.pool]
+        others = [ratings[entry.id].mean if entry.id in ratings else entry.score for entry in own_pool]
         own = ratings[job.agent]
         return Judgement(own.mean, own.standard_error, others, played)
 
@@ -208,10 +213,10 @@ class Pod:
                 epoch=job.epoch,
                 times=dict(times),
             ),
-            patience=SUBMITTING,
+            patience=PATIENCE,
         )
         if judged.matches:
-            self._board.record_matches(judged.matches)
+            insist(lambda: self._board.record_matches(judged.matches), PATIENCE)
         return entry, placement.rank
 
     def _rows(self, job: Job, others: Mapping[str, Origin], evaluation: Evaluation) -> list[Match]:

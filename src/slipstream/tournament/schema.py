@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy import event
@@ -14,6 +14,8 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, Operati
 from sqlalchemy.pool import NullPool
 
 from slipstream.runs.directory import RunError
+
+T = TypeVar("T")
 
 VERSION = 1
 """Of the tables."""
@@ -163,7 +165,7 @@ class Database:
         reason = _first_line(error.orig or error)
         if "locked" in reason or "busy" in reason:
             return Unavailable(f"The leaderboard {self.shown} has been locked by another process for {PATIENCE:.0f} s.")
-        if isinstance(error, OperationalError):
+        if isinstance(error, OperationalError) or error.connection_invalidated:
             return Unavailable(f"The leaderboard {self.shown} cannot be reached: {reason}.")
         if "not a database" in reason or "malformed" in reason:
             return LeaderboardError(f"{self.shown} is damaged, or no leaderboard: {reason}.")
@@ -205,13 +207,17 @@ class Unavailable(LeaderboardError):
     """The database does not answer now, but may later."""
 
 
-def moments(seconds: float) -> Iterator[None]:
-    """At which to try again what a database could not do, for so long."""
+def insist(ask: Callable[[], T], seconds: float) -> T:
+    """What a database answers; if it does not, it is asked again, for so long."""
     end, pause = time.monotonic() + seconds, 0.05
-    while (left := end - time.monotonic()) > 0:
-        yield
-        time.sleep(min(pause, left))
-        pause = min(2 * pause, 2.0)
+    while True:
+        try:
+            return ask()
+        except Unavailable:
+            if (left := end - time.monotonic()) <= 0:
+                raise
+            time.sleep(min(pause, left))
+            pause = min(2 * pause, 2.0)
 
 
 def _prepare_sqlite(connection: Any, _: Any) -> None:

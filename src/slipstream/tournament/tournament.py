@@ -13,14 +13,13 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 from slipstream.envs.registry import INTERACTIVE
 from slipstream.runs.directory import RunError
 from slipstream.tournament.cluster import cores
 from slipstream.tournament.directory import TournamentDirectory, at_home, new_directory
 from slipstream.tournament.driver import BAD_INPUT, OVER
-from slipstream.tournament.leaderboard import Leaderboard, Unavailable
+from slipstream.tournament.leaderboard import Leaderboard, Unavailable, insist
 from slipstream.tournament.plan import Plan
 from slipstream.tournament.result import Outcome, conclude
 from slipstream.tournament.storage import Storage
@@ -143,7 +142,7 @@ def drive(directory: TournamentDirectory, board: Leaderboard, address: str | Non
             while True:
                 if interrupt.requested and not interrupted:
                     interrupted = True
-                    _insist(board, stopping=True)
+                    insist(lambda: board.change(stopping=True), STOPPING)
                 if (code := driver.code) == OVER:
                     return not interrupted
                 if code is not None:
@@ -174,19 +173,6 @@ def _count(board: Leaderboard, otherwise: int) -> int:
         return board.count()
     except Unavailable:
         return otherwise
-
-
-def _insist(board: Leaderboard, **wanted: Any) -> None:
-    """Say what is wanted, also if the database does not answer at once."""
-    end = time.monotonic() + STOPPING
-    while True:
-        try:
-            board.change(**wanted)
-            return
-        except Unavailable:
-            if time.monotonic() > end:
-                raise
-            time.sleep(GLANCE)
 
 
 class Driver:

@@ -1,4 +1,4 @@
-"""What a pod trains with: the fused driver, kept warm from one agent to the next, or the pipeline."""
+"""What a pod trains with: the fused driver or the pipeline, kept warm from one agent to the next."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from slipstream.algos.settings import Settings
 from slipstream.runs.directory import RunDirectory
 from slipstream.tournament.plan import Plan
 from slipstream.training.config import PipelineConfig, TrainConfig
@@ -59,11 +60,27 @@ class Trainee(Protocol):
         """The configuration, parts and facts of a checkpoint."""
         ...
 
+    def close(self) -> None:
+        """End; nobody will be trained here any more."""
+
+
+def turned(plan: Plan, pool: str) -> list[str]:
+    """Settings that can differ between agents without anything being compiled anew."""
+    driver = plan.train.driver
+    by_two_devices = isinstance(driver, PipelineConfig) and driver.split_devices
+    return [] if by_two_devices else sorted(plan.situation(pool, 1).ranges)
+
 
 def fixed(plan: Plan, pool: str, settings: Mapping[str, float]) -> dict[str, float]:
     """Of an agent's settings, those that cannot be turned while it is trained."""
-    turned = () if isinstance(plan.train.driver, PipelineConfig) else plan.situation(pool, 1).ranges
-    return {name: value for name, value in settings.items() if name not in turned}
+    free = turned(plan, pool)
+    return {name: value for name, value in settings.items() if name not in free}
+
+
+def with_settings(config: TrainConfig, seed: int, pool: str, settings: Settings) -> TrainConfig:
+    """What an agent of a pool is trained by, if others before it were trained by `config`."""
+    own = dataclasses.replace(config.policies[pool], settings=settings)
+    return dataclasses.replace(config, seed=seed, policies={**config.policies, pool: own})
 
 
 def kind_of(plan: Plan, pool: str, settings: Mapping[str, float]) -> str:
@@ -92,7 +109,7 @@ class FusedTrainee:
         self._plan, self._pool = plan, pool
         self._config = config
         self._trainer = FusedTrainer(config)
-        self._turned = sorted(plan.situation(pool, 1).ranges)
+        self._turned = turned(plan, pool)
         self._judge = Judge(config, self._trainer.policies, seed=plan.ranking_seed)
 
     @property
@@ -104,13 +121,12 @@ class FusedTrainee:
         return self._trainer.ages[self._pool]
 
     def begin(self, seed: int, settings: Mapping[str, float], learner: Arrays | None, source: str) -> None:
-        trainer, own = self._trainer, self._config.policies[self._pool]
+        trainer = self._trainer
         trainer.begin_anew(seed)
         trainer.load_starting_points()
         chosen = self._plan.settings_of(self._pool, settings)
         trainer.dials = {self._pool: {name: float(getattr(chosen, name)) for name in self._turned}}
-        policies = {**self._config.policies, self._pool: dataclasses.replace(own, settings=chosen)}
-        self._config = dataclasses.replace(self._config, seed=seed, policies=policies)
+        self._config = with_settings(self._config, seed, self._pool, chosen)
         if learner is not None:
             trainer.adopt(dict(learner), source)
 
@@ -133,60 +149,73 @@ class FusedTrainee:
         parts, facts = self._trainer.save()
         return self._config, parts, facts
 
+    def close(self) -> None: ...
+
 
 class PipelineTrainee:
-    """Environments of Gymnasium in processes of their own, made anew for every agent."""
+    """Environments of Gymnasium in processes of their own, which wait from one agent to the next."""
 
     def __init__(self, plan: Plan, pool: str, config: TrainConfig):
+        assert isinstance(config.driver, PipelineConfig)
         self._plan, self._pool, self._config = plan, pool, config
-        self._trainer: PipelineTrainer | None = None
-
-    @property
-    def _now(self) -> PipelineTrainer:
-        assert self._trainer is not None
-        return self._trainer
+        # Agents are judged here, when their quantum is over.
+        driver = dataclasses.replace(config.driver, evaluator_share=0.0, film_share=0.0)
+        self._trainer = PipelineTrainer(dataclasses.replace(config, driver=driver))
+        self._turned = turned(plan, pool)
+        self._processes = contextlib.ExitStack()
+        self._at_work = False
 
     @property
     def step(self) -> int:
-        return self._now.step
+        return self._trainer.step
 
     @property
     def age(self) -> int:
-        return int(self._now.save(last=False)[0]["learner"][f"age/{self._pool}"][0])
+        return self._trainer.age
 
     def begin(self, seed: int, settings: Mapping[str, float], learner: Arrays | None, source: str) -> None:
-        self._config = dataclasses.replace(self._config, seed=seed)
-        self._trainer = PipelineTrainer(self._config)
-        self._trainer.load_starting_points()
+        trainer = self._trainer
+        trainer.begin_anew(seed)
+        trainer.load_starting_points()
+        chosen = self._plan.settings_of(self._pool, settings)
+        trainer.dials = {name: float(getattr(chosen, name)) for name in self._turned}
+        self._config = with_settings(self._config, seed, self._pool, chosen)
         if learner is not None:
-            self._trainer.adopt(learner, source)
+            trainer.adopt(learner, source)
 
     @contextlib.contextmanager
     def working(self) -> Iterator[None]:
-        with tempfile.TemporaryDirectory() as folder:
+        if not self._at_work:
+            folder = self._processes.enter_context(tempfile.TemporaryDirectory())
             run = RunDirectory.create(Path(folder) / "run", to_json(self._config))
-            try:
-                with self._now.working(run, run.log, run.log):
-                    yield
-            finally:
-                run.release()
+            self._processes.callback(run.release)
+            self._processes.enter_context(self._trainer.working(run, run.log, run.log))
+            self._at_work = True
+        self._trainer.go_on()
+        try:
+            yield
+        finally:
+            self._trainer.rest()
 
     def iterate(self) -> None:
-        self._now.iterate()
+        self._trainer.iterate()
 
     def oppose(self, opponents: Mapping[str, Arrays]) -> None:
         """Environments of Gymnasium have a single agent."""
 
     def judge(self) -> Evaluation:
-        plan, trainer = self._plan, self._now
+        plan, trainer = self._plan, self._trainer
         options = self._config.env_options
         return evaluate_in_gymnasium(
             trainer.policies, trainer.actors, plan.train.env, options, plan.episodes, seed=plan.ranking_seed
         )
 
     def save(self) -> tuple[TrainConfig, Parts, dict[str, Any]]:
-        parts, facts = self._now.save(last=False)
+        parts, facts = self._trainer.save(last=False)
         return self._config, parts, facts
+
+    def close(self) -> None:
+        self._processes.close()
 
 
 def actor_of(arrays: Arrays, pool: str) -> dict[str, np.ndarray]:

@@ -95,6 +95,15 @@ class Crew:
                 self._plan(SAMPLERS + i, f"sampler {i}", self._sampler_job(i), experience["block"]["descriptor"])
             )
 
+    def forget(self) -> None:
+        """Let samplers wait, with new episodes and nothing of the old ones left to be written."""
+        self.allow(0)
+        mine = slice(SAMPLERS, SAMPLERS + self.samplers)
+        self.status["new_life"][SAMPLERS:] += 1
+        while (self.status["life"][mine] != self.status["new_life"][mine]).any():
+            self.check()
+            time.sleep(0.002)
+
     def dismiss(self) -> None:
         """No samplers any more."""
         if self._workers is not None:

@@ -51,6 +51,9 @@ class Feed(Protocol):
         """What the algorithm's update takes, from a batch (in a compiled function)."""
         ...
 
+    def forget(self) -> None:
+        """Have nothing to learn from. Nobody may be writing meanwhile."""
+
     def figures(self) -> dict[str, float]: ...
 
 
@@ -127,6 +130,10 @@ class ReplayFeed:
     def learnable(self, batch: Any) -> Any:
         return unpack(self._layout, *batch)
 
+    def forget(self) -> None:
+        self.ring.forget()
+        self._fetched = False
+
     def figures(self) -> dict[str, float]:
         return {"replay_size": self.ring.available, "replay_age": self._age, "rows_redrawn": self._redrawn}
 
@@ -172,6 +179,10 @@ class RolloutFeed:
         action = given.pop("action")
         kept = Kept(action.astype(jnp.int32) if self._discrete else action, given.pop("log_prob"), ())
         return Rollout(kept=kept, active=None, action_mask=None, **given)
+
+    def forget(self) -> None:
+        self._rollouts.forget()
+        self._fetched = False
 
     def figures(self) -> dict[str, float]:
         return {}

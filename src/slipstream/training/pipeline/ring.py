@@ -236,5 +236,9 @@ class Ring:
                 self.block["pixels"][region, there] = part[:, 4 * self.width :]
             self._claimed[region] = self._written[region] = len(mine)
 
+    def forget(self) -> None:
+        """Be empty. Nobody may be writing meanwhile."""
+        self._claimed[:] = self._written[:] = 0
+
     def close(self) -> None:
         self.block.close()

@@ -156,5 +156,9 @@ class Rollouts:
             fence()
             self._taken[sampler] += 1
 
+    def forget(self) -> None:
+        """Be empty. Nobody may be writing meanwhile."""
+        self._filled[:] = self._taken[:] = 0
+
     def close(self) -> None:
         self.block.close()

@@ -70,19 +70,26 @@ def sample(job: Job) -> None:
     weights = Weights.from_json(job["weights"])
     arrays = weights.empty()
     policy = NumpyPolicy(job["recipe"], arrays)
-    writer = make_writer(job)
 
-    first = np.stack([s.reset() for s in simulators], axis=-1)
-    observation, following = first.copy(), first.copy()
+    def begin() -> tuple[Writer, np.ndarray, np.ndarray, np.ndarray]:
+        """New episodes, of which nothing is written yet: what is seen, and their returns and lengths so far."""
+        first = np.stack([s.reset() for s in simulators], axis=-1)
+        return make_writer(job), first, np.zeros(lanes), np.zeros(lanes, np.int64)
+
+    writer, observation, returns, lengths = begin()
+    following = observation.copy()
     reward = np.zeros(lanes, np.float32)
     terminated, truncated = np.zeros(lanes, bool), np.zeros(lanes, bool)
-    returns, lengths = np.zeros(lanes), np.zeros(lanes, np.int64)
     step_of = [s.step for s in simulators]
     odd = dict.fromkeys(ODDITIES, 0)
     version = NONE
     while not reporter.told_to_stop:
         reporter.alive()
-        if not (writer.ready and reporter.may_step and weights.version != NONE):
+        if (life := reporter.new_life) is not None:
+            writer, observation, returns, lengths = begin()
+            version = NONE
+            reporter.put("life", life)
+        if not (reporter.may_step and weights.version != NONE and writer.ready):
             time.sleep(PAUSE)
             continue
         if weights.version != version:

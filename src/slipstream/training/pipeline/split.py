@@ -8,7 +8,7 @@ from typing import Any
 
 import jax
 
-from slipstream.algos.algo import SURPRISE, Algorithm, Half
+from slipstream.algos.algo import Algorithm, Update
 
 
 def two_devices(algorithm: Algorithm) -> tuple[Any, Any]:
@@ -32,21 +32,15 @@ class SplitUpdate:
     """
 
     def __init__(
-        self,
-        algorithm: Algorithm,
-        learnable: Callable[[Any], Any],
-        state: Any,
-        batch: Any,
-        elapsed: Any,
-        key: jax.Array,
-        iteration: Any,
+        self, algorithm: Algorithm, learning_by: Callable[[Callable[[Algorithm], Update]], Any], state: Any, *given: Any
     ):
         """Compiles both halves, at the same time.
 
         Args:
             algorithm: one with halves.
-            learnable: what an update takes, from a batch.
-            state, batch, elapsed, key, iteration: something like what it will be called with.
+            learning_by: makes a jitted function, `(state, *given) -> (state, metrics)`, from what picks an update
+                out of an algorithm.
+            state, given: something like what it will be called with.
         """
         self._devices = two_devices(algorithm)
         assert algorithm.halves is not None
@@ -54,25 +48,22 @@ class SplitUpdate:
         self._policy_state: Any = None
         """The state on the second device, from the first update on."""
 
-        def compiled(half: Half, device: Any) -> Callable[..., Any]:
-            def update(state: Any, batch: Any, elapsed: Any, key: jax.Array, iteration: Any) -> tuple[Any, Any]:
-                key = jax.random.fold_in(key, iteration)
-                state, metrics = half.update(state, learnable(batch), elapsed=elapsed, key=key)
-                return state, {name: value for name, value in metrics.items() if name != SURPRISE}
-
-            given = jax.device_put((state, batch, elapsed, key, iteration), device)
-            return jax.jit(update, donate_argnums=0).lower(*given).compile()
+        def compiled(half: str, device: Any) -> Callable[..., tuple[Any, Any]]:
+            learn = learning_by(lambda algorithm: getattr(algorithm.halves, half).update)
+            return learn.lower(*jax.device_put((state, *given), device)).compile()
 
         with ThreadPoolExecutor() as pool:
-            halves = (self._halves.critics, self._halves.policy)
-            self._update_critics, self._update_policy = pool.map(compiled, halves, self._devices)
+            self._update_critics, self._update_policy = pool.map(compiled, ("critics", "policy"), self._devices)
 
-    def __call__(self, state: Any, batch: Any, elapsed: Any, key: jax.Array, iteration: Any) -> tuple[Any, Any]:
+    def forget(self) -> None:
+        """Begin with another state."""
+        self._policy_state = None
+
+    def __call__(self, state: Any, *given: Any) -> tuple[Any, Any]:
         """The state after an update, on the first device, and metrics. The state that is given is used up."""
         first, second = self._devices
         if self._policy_state is None:
             self._policy_state = jax.device_put(state, second)
-        given = (batch, elapsed, key, iteration)
         critics, by_critics = self._update_critics(state, *jax.device_put(given, first))
         policy, by_policy = self._update_policy(self._policy_state, *jax.device_put(given, second))
         # Copies: the next update of each device uses up its own state.

@@ -11,15 +11,16 @@ import numpy as np
 from slipstream.training.pipeline.blocks import Block
 from slipstream.training.pipeline.simulators import ODDITIES
 
-COUNTERS = ("steps", "episodes", "lengths", "version")
-"""Whole numbers that a process counts: steps, ended episodes and their lengths, and which version of the weights it
-acts by."""
+COUNTERS = ("steps", "episodes", "lengths", "version", "life")
+"""Whole numbers that a process counts: steps, ended episodes and their lengths, which version of the weights it acts
+by, and which life it lives."""
 
 SUMS = ("returns", "return_squares", "heartbeat")
 """Sums over ended episodes, and when it was last alive (`time.monotonic`)."""
 
-ORDERS = ("allowance", "stop")
-"""What the learner says: how many steps a process may take in all, and whether to end."""
+ORDERS = ("allowance", "stop", "new_life")
+"""What the learner says: how many steps a process may take in all, whether to end, and of which life it shall forget
+all that was before."""
 
 UNLIMITED = np.iinfo(np.int64).max
 
@@ -67,6 +68,12 @@ class Reporter:
     @property
     def told_to_stop(self) -> bool:
         return bool(self._mine["stop"][0])
+
+    @property
+    def new_life(self) -> int | None:
+        """The life to begin, if it is another one than the present."""
+        wanted = int(self._mine["new_life"][0])
+        return wanted if wanted != self._mine["life"][0] else None
 
     @property
     def may_step(self) -> bool:

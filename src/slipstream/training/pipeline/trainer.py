@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import math
 import time
@@ -12,7 +13,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from slipstream.algos.algo import SURPRISE, Replay
+from slipstream.algos.algo import SURPRISE, Algorithm, Replay, Update
 from slipstream.algos.settings import OffPolicyConfig
 from slipstream.capacity import available_memory
 from slipstream.envs.env import Group
@@ -96,10 +97,12 @@ class PipelineTrainer:
         if self.split:
             two_devices(self.algorithm)
         recipe = recipe_of(config.policies[self.name], group.observation, group.action)
-        init_key, self.key = jax.jit(lambda s: jax.random.split(jax.random.key(s, impl="rbg")))(
-            config.seed & 0xFFFFFFFF
-        )
-        self.state: Any = committed(jax.jit(lambda k: self.policies.init(key=k))(init_key))[self.name]
+        self._keys = jax.jit(lambda s: jax.random.split(jax.random.key(s, impl="rbg")))
+        self._init = jax.jit(lambda k: self.policies.init(key=k))
+        init_key, self.key = self._keys(config.seed & 0xFFFFFFFF)
+        self.state: Any = committed(self._init(init_key))[self.name]
+        self.dials: dict[str, Any] = {}
+        """Settings that differ from the configured ones, and can be turned without compiling anew."""
         cores = usable_cores()
         self.samplers = self.driver.samplers or guessed_samplers(cores)
         self.lanes = self.driver.envs_per_sampler or GUESSED_LANES
@@ -108,14 +111,15 @@ class PipelineTrainer:
         """When the first update began; 0: there was none."""
         most = self.driver.samplers or max(sampler_counts(cores))
         self.feed = self._new_feed()
-        self._update = jax.jit(self._learn, donate_argnames="state")
         self._compiled: Callable[..., Any] | None = None
         self.crew = Crew(config, self.env, group, recipe, self._actor_arrays(), most)
         self.iteration = self.updates = self.step = 0
         self._steps_before = 0
         """Steps of earlier processes."""
+        self._samples_before = 0
+        """Steps that samplers had taken before this agent began."""
         self._age_before = 0
-        """Steps that the policy has learned from before, in other runs included."""
+        """Steps that the policy has learned from in other runs."""
         self._spent = {"waiting": 0.0, "gathering": 0.0, "update": 0.0, "publishing": 0.0}
         self._looked = 0.0
         self._figured = (time.perf_counter(), 0, 0)
@@ -160,6 +164,21 @@ class PipelineTrainer:
         if source is not None:
             self.state = committed(starting_state(source, self.state))
 
+    def begin_anew(self, seed: int) -> None:
+        """Be what a new trainer of another seed would be, without compiling anything; samplers stay, and wait."""
+        self.config = dataclasses.replace(self.config, seed=seed)
+        self.crew.forget()
+        self.feed.forget()
+        if isinstance(self._compiled, SplitUpdate):
+            self._compiled.forget()
+        init_key, self.key = self._keys(seed & 0xFFFFFFFF)
+        self.state = committed(self._init(init_key))[self.name]
+        self.iteration = self.updates = self.step = 0
+        self._steps_before, self._age_before, self._samples_before = 0, 0, self.crew.samples
+        self._learning_since = 0.0
+        if self._tuning is not None:
+            self._tuning.measure_again()
+
     # Processes.
 
     @contextlib.contextmanager
@@ -179,6 +198,14 @@ class PipelineTrainer:
             yield
         finally:
             self.crew.stop()
+
+    def go_on(self) -> None:
+        """Let samplers work again, with the weights as they are."""
+        self._publish()
+
+    def rest(self) -> None:
+        """Let samplers wait, until `go_on`."""
+        self.crew.allow(0)
 
     def _begin_tuning(self, run: RunDirectory, say: Callable[[str], None]) -> None:
         driver = self.driver
@@ -244,7 +271,12 @@ class PipelineTrainer:
     @property
     def samples(self) -> int:
         """Steps of all environments together, right now; `step` is how many it were at the last iteration."""
-        return self._steps_before + self.crew.samples
+        return self._steps_before + self.crew.samples - self._samples_before
+
+    @property
+    def age(self) -> int:
+        """Steps that the policy has learned from, in other runs included."""
+        return self._age_before + self.step
 
     @property
     def actors(self) -> ByPolicy:
@@ -275,7 +307,8 @@ class PipelineTrainer:
         gathered = time.perf_counter()
         assert self._compiled is not None
         self._learning_since = self._learning_since or gathered
-        self.state, metrics = self._compiled(self.state, batch, self._elapsed(), self.key, np.uint32(self.iteration))
+        step = (self.key, np.uint32(self.iteration))
+        self.state, metrics = self._compiled(self.state, batch, self._elapsed(), self._dials(), *step)
         self.iteration += 1
         self.updates += self.feed.updates
         if self.feed.ready(self.samples, self.updates):
@@ -292,22 +325,33 @@ class PipelineTrainer:
         self._spent["publishing"] += time.perf_counter() - updated
         return {self.name: metrics}
 
-    def _learn(self, state: Any, batch: Any, elapsed: Any, key: jax.Array, iteration: Any) -> tuple[Any, Any]:
-        key = jax.random.fold_in(key, iteration)
-        state, metrics = self.algorithm.update(state, self.feed.learnable(batch), elapsed=elapsed, key=key)
-        return state, {name: value for name, value in metrics.items() if name != SURPRISE}
+    def _learning_by(self, part: Callable[[Algorithm], Update]) -> Any:
+        """What learns from a batch by a part of the algorithm, to be compiled."""
+
+        def learn(
+            state: Any, batch: Any, elapsed: Any, dials: Mapping[str, Any], key: jax.Array, iteration: Any
+        ) -> tuple[Any, Any]:
+            key = jax.random.fold_in(key, iteration)
+            update = part(self.policies.with_dials(self.name, dials))
+            state, metrics = update(state, self.feed.learnable(batch), elapsed=elapsed, key=key)
+            return state, {name: value for name, value in metrics.items() if name != SURPRISE}
+
+        return jax.jit(learn, donate_argnums=0)
 
     def _compile(self) -> None:
-        given = (self.state, self.feed.example(), np.float32(0.0), self.key, np.uint32(0))
+        given = (self.state, self.feed.example(), np.float32(0.0), self._dials(), self.key, np.uint32(0))
         if self.split:
-            self._compiled = SplitUpdate(self.algorithm, self.feed.learnable, *given)
+            self._compiled = SplitUpdate(self.algorithm, self._learning_by, *given)
         else:
-            self._compiled = self._update.lower(*given).compile()
+            self._compiled = self._learning_by(lambda algorithm: algorithm.update).lower(*given).compile()
+
+    def _dials(self) -> dict[str, np.float32]:
+        return {name: np.float32(value) for name, value in self.dials.items()}
 
     def _elapsed(self) -> np.float32:
         """How much of its schedules the policy has behind it."""
         total = self.config.budget
-        return np.float32(0.0 if total is None else min((self._age_before + self.step) / total, 1.0))
+        return np.float32(0.0 if total is None else min(self.age / total, 1.0))
 
     def _publish(self) -> None:
         self.crew.weights.publish(self._actor_arrays(), self.iteration)
@@ -317,6 +361,7 @@ class PipelineTrainer:
         """Let samplers go on, as far as they may."""
         feed = self.feed
         if not isinstance(feed, ReplayFeed):
+            self.crew.allow(None)
             return
         warm_up = feed.experience.warm_up
         if not self._learning_since:
@@ -375,7 +420,7 @@ class PipelineTrainer:
         Args:
             last: keep the replay in any case.
         """
-        age = {f"age/{self.name}": np.array([self._age_before + self.step], np.int64)}
+        age = {f"age/{self.name}": np.array([self.age], np.int64)}
         parts: dict[str, dict[str, Any]] = {
             "actor": named_arrays(self.actors),
             "learner": named_arrays({self.name: self.state}) | age,

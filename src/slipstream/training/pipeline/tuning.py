@@ -181,6 +181,10 @@ class Tuning:
         self.measured.append(found)
         return self._next(found)
 
+    def measure_again(self) -> None:
+        """Counters have begun anew: what they said of the present choice so far is of no use."""
+        self._since = None
+
     def refuse(self) -> Choice:
         """There is no memory for the present choice: what to try instead."""
         return self._next(Measured(self.now, 0.0, 0.0))
