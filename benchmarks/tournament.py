@@ -4,10 +4,11 @@ All three train the same agents by the same code, for quanta of the same length,
 and for as long. Measured are the wall-clock time from the start of the process until somebody's ranking score reaches
 the target, and in the end the score of whoever is best on episodes that nobody was ranked by.
 
-    python benchmarks/tournament.py --env cartpole --worlds 16 --target 475 --minutes 1 --quantum 3
-    python benchmarks/tournament.py --env hopper --target 2000 --minutes 6 --quantum 20
+    python benchmarks/tournament.py --env cartpole --worlds 16 --target 475 --minutes 0.5 --quantum 3
+    python benchmarks/tournament.py --env hopper --target 2000 --minutes 4 --quantum 15
 
-Writes docs/figures/tournament-ENV.json and a picture. Run it alone: whatever else runs takes part in the result.
+Writes docs/figures/tournament-ENV.json and a picture, anew after every run; the same command goes on where it was
+interrupted. Run it alone: whatever else runs takes part in the result (the machine's load is noted beside it).
 """
 
 from __future__ import annotations
@@ -32,27 +33,35 @@ def main() -> None:
     if options.one:
         print(json.dumps(measure(options)))
         return
-    results = []
+    out = options.out or FIGURES / f"tournament-{options.env.replace(':', '-')}"
+    content = begun(options, out.with_suffix(".json"))
+    results = content["results"]
     for seed in range(options.seeds):
         # In turns, and every round begins with another one: a machine that slows down slows down all.
-        for i in range(len(WAYS)):
-            way = WAYS[(i + seed) % len(WAYS)]
+        for way in (WAYS[(i + seed) % len(WAYS)] for i in range(len(WAYS))):
+            if any((r["way"], r["seed"]) == (way, seed) for r in results):
+                continue
             result = in_a_process(options, way, seed)
-            results.append({"way": way, "seed": seed, **result})
+            results.append({"way": way, "seed": seed, **result, "load": os.getloadavg()[1]})
             print(json.dumps(results[-1]), file=sys.stderr, flush=True)
-    out = options.out or FIGURES / f"tournament-{options.env.replace(':', '-')}"
-    settings = {n: v for n, v in vars(options).items() if n not in ("one", "seed", "out")}
-    known = {name: version(name) for name in ("ray", "jax", "drjit")}
-    content = {"settings": settings, "versions": known, "cores": os.cpu_count(), "results": results}
-    out.with_suffix(".json").write_text(json.dumps(content, indent=2) + "\n")
-    draw(content, out)
+            out.with_suffix(".json").write_text(json.dumps(content, indent=2) + "\n")
+            draw(content, out)
     print(table(results))
+
+
+def begun(options: argparse.Namespace, file: Path) -> dict[str, Any]:
+    """What an earlier call with the same settings has measured, or nothing yet."""
+    settings = {n: v for n, v in vars(options).items() if n not in ("one", "seed", "seeds", "out")}
+    known = {name: version(name) for name in ("ray", "jax", "drjit")}
+    new = {"settings": settings, "versions": known, "cores": os.cpu_count(), "results": []}
+    old = json.loads(file.read_text()) if file.exists() else new
+    return old if all(old[name] == new[name] for name in ("settings", "versions", "cores")) else new
 
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--env", default="cartpole")
-    parser.add_argument("--worlds", type=int, default=16)
+    parser.add_argument("--worlds", type=int, help="of a pod; by default as many as the world's preset has")
     parser.add_argument("--target", type=float, default=475.0)
     parser.add_argument("--minutes", type=float, default=1.0, help="of training, for each way and seed")
     parser.add_argument("--quantum", type=float, default=3.0, help="seconds")
@@ -85,7 +94,8 @@ def make_plan(options: argparse.Namespace, folder: Path) -> Any:
     from slipstream.tournament.plan import Plan
     from slipstream.training.choices import default_config
 
-    train = default_config(options.env, num_worlds=options.worlds, seed=options.seed)
+    worlds = {} if options.worlds is None else {"num_worlds": options.worlds}
+    train = default_config(options.env, **worlds, seed=options.seed)
     return Plan(
         train,
         pods=options.pods,

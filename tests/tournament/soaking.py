@@ -11,20 +11,20 @@ from postgres import postgres
 
 from slipstream.tournament.leaderboard import Unavailable
 
-AT_ONCE = {1: 0.6, 2: 0.2, 3: 0.12, 5: 0.08}
+AT_ONCE = {1: 0.5, 2: 0.22, 3: 0.15, 5: 0.13}
 """How many are killed at the same moment, and how often."""
 
-PATIENT = 0.4
+PATIENT = 0.3
 """The share of moments before which a new submission must have been acknowledged; the others come at any time, also
 while what was killed before has not recovered."""
 
-PAUSE = 0.7
+PAUSE = 0.5
 """Seconds between two moments, in the mean, beyond that."""
 
 STUCK = 900.0
 """Seconds without an acknowledgement after which a tournament has not survived."""
 
-ENOUGH_SUBMISSIONS, ENOUGH_MOMENTS = 1.0, 1 / 3
+ENOUGH_SUBMISSIONS, ENOUGH_MOMENTS = 1.0, 0.25
 """To have shown anything, a soak must have as many acknowledged submissions as kills, and one before at least this
 share of the moments."""
 

@@ -7,13 +7,13 @@ import threading
 import numpy as np
 import pytest
 
-from slipstream.algos.settings import PPOConfig
+from slipstream.algos.settings import PPOConfig, SACConfig
 from slipstream.runs.checkpoint import load_checkpoint
 from slipstream.runs.directory import RunDirectory, RunError
 from slipstream.tournament.leaderboard import Fenced, Leaderboard
 from slipstream.tournament.plan import Plan
 from slipstream.tournament.pod import Job, Origin, Pod, from_plain, to_plain
-from slipstream.training.config import FusedConfig, PolicyConfig, TrainConfig
+from slipstream.training.config import FusedConfig, PipelineConfig, PolicyConfig, TrainConfig
 
 SETTINGS = PPOConfig(hidden=(8,), epochs=2, minibatches=2, learning_rate=0.01)
 
@@ -170,3 +170,38 @@ def test_a_plan_that_makes_no_sense_is_refused(tmp_path, fields, message):
 def test_a_plan_survives_json(tmp_path):
     plan = make_plan(tmp_path, generator="pbt", agents=4)
     assert Plan.of(json.loads(json.dumps(plan.to_json()))) == plan
+
+
+@pytest.mark.parametrize(
+    ("env", "algo", "settings"),
+    [
+        pytest.param("gym:CartPole-v1", "ppo", SETTINGS, marks=pytest.mark.slow),
+        ("gym:Pendulum-v1", "sac", SACConfig(hidden=(8,), batch_size=16, warm_up=64, replay_size=2048)),
+    ],
+)
+def test_processes_and_kernels_of_the_pipeline_are_kept_and_nothing_else_is(tmp_path, env, algo, settings):
+    plan = make_plan(tmp_path, keep=9, quantum_steps=200)
+    driver = PipelineConfig(samplers=1, envs_per_sampler=2, rollout_length=16, updates_per_iteration=1)
+    train = TrainConfig(env, {"agent": PolicyConfig(("agent",), algo, settings)}, driver=driver, seed=3)
+    plan = dataclasses.replace(plan, train=train)
+    board = Leaderboard(plan.database, create=True)
+    pod = Pod("pod-0", plan)
+    first = pod.run(job(board, "agent", settings={"learning_rate": 1e-3})).entry
+    (trainee,) = pod._trainees.values()
+    trainer = trainee._trainer
+    compiled, pids, waiting = trainer._compiled, dict(trainer.crew.pids), trainer.crew.samples
+    report = pod.run(job(board, "agent", seed=2, settings={"learning_rate": 2e-3}, parent=Origin.of(first)))
+    second = report.entry
+    assert "start" in report.times and list(pod._trainees.values()) == [trainee] and trainer._compiled is compiled
+    assert trainer.crew.pids == pids and list(pids) == ["sampler 0"]
+    # What the first one has gone through is not what the second one learns from.
+    own = trainer.crew.samples - waiting
+    assert 200 <= second.steps <= own and second.age == first.age + second.steps
+    if algo == "sac":
+        assert trainer.feed.ring.written <= own
+    config = RunDirectory.open(second.weights).config()
+    assert config["policies"]["agent"]["settings"]["learning_rate"] == 2e-3 and config["seed"] == 2
+    counts = [next(v for k, v in _learner(e).items() if k.endswith("count") and "optim" in k) for e in (first, second)]
+    assert counts[1] > counts[0] > 0
+    trainee.close()
+    assert not trainer.crew.pids

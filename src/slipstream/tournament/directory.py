@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,11 @@ class TournamentDirectory:
 
     def release(self) -> None:
         self._lock.release()
+
+    def remove(self) -> None:
+        """Take it all away, of a tournament that never began."""
+        self.release()
+        shutil.rmtree(self.path)
 
     def log(self, message: str) -> None:
         self._lock.log(message)

@@ -90,6 +90,8 @@ class Pod:
         self._storage = Storage(plan.storage)
         self._trainees: dict[str, Trainee] = {}
         """By kind; those of every pool are kept warm."""
+        self._submitting = 0.0
+        """Seconds that the last submission took: a row cannot say that of itself, so the next one does."""
 
     def run(self, job: Job) -> Report:
         """Train an agent for a quantum and submit it."""
@@ -110,7 +112,7 @@ class Pod:
         judged = time.perf_counter()
         times["evaluate"] = judged - trained
         entry, rank = self._submit(job, trainee, judgement, times, judged - began)
-        times["submit"] = time.perf_counter() - judged - times["save"]
+        times["submit"] = self._submitting = time.perf_counter() - judged - times["save"]
         return Report(job.agent, job.pool, entry, rank, times)
 
     def _begin(self, job: Job) -> tuple[bool, Trainee]:
@@ -211,7 +213,7 @@ class Pod:
                 checksum=None if stored is None else stored.checksum,
                 pod=self.name,
                 epoch=job.epoch,
-                times=dict(times),
+                times={**times, "submit_before": self._submitting},
             ),
             patience=PATIENCE,
         )

@@ -116,7 +116,8 @@ def conclude(directory: TournamentDirectory, board: Leaderboard, finished: bool,
 
 def overhead(history: Sequence[Entry]) -> dict[str, float]:
     """What pods cost beside training and judging, the first agent of each process left out: that one compiles."""
-    costs = [entry.times["start"] + entry.times["save"] for entry in history if "start" in entry.times]
+    parts = ("submit_before", "start", "save")
+    costs = [sum(entry.times[name] for name in parts) for entry in history if "start" in entry.times]
     return {"median": float(np.median(costs)), "largest": max(costs)} if costs else {}
 
 

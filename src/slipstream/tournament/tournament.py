@@ -46,6 +46,10 @@ STOPPING = 30.0
 """Seconds beyond the pods' own patience that the driver has to end when it is asked to."""
 
 
+class NeverBegan(ValueError):
+    """A tournament makes no sense on this cluster."""
+
+
 def run_tournament(
     plan: Plan, *, run: str | Path | None = None, address: str | None = None, quiet: bool = False
 ) -> Outcome:
@@ -60,19 +64,30 @@ def run_tournament(
     plan = _checked(plan)
     _check_place(plan, address)
     path = Path(run) if run is not None else new_directory(plan, RUNS)
+    # What is not in the directory is looked at first: if it cannot be used, there is nothing to be left behind.
+    board = _empty_board(plan.database) if plan.database else None
+    if plan.storage:
+        Storage(plan.storage)
     plan = dataclasses.replace(plan, **at_home(plan, path))
     directory = TournamentDirectory.create(path, plan)
     try:
-        board = Leaderboard(plan.database, create=True)
-        if board.count():
-            raise RunError(f"The database {board.database.shown} already holds a tournament: name another --database.")
-        Storage(plan.storage)
+        board = board or _empty_board(plan.database)
         board.change(pods=plan.pods)
         with View(plan, board, quiet) as view:
             finished = drive(directory, board, address, view)
         return conclude(directory, board, finished, view.say)
+    except NeverBegan:
+        directory.remove()
+        raise
     finally:
         directory.release()
+
+
+def _empty_board(database: str) -> Leaderboard:
+    board = Leaderboard(database, create=True)
+    if board.count():
+        raise RunError(f"The database {board.database.shown} already holds a tournament: name another --database.")
+    return board
 
 
 def resume_tournament(
@@ -148,7 +163,7 @@ def drive(directory: TournamentDirectory, board: Leaderboard, address: str | Non
                 if code is not None:
                     worked = worked or code != BAD_INPUT
                     if not worked:
-                        raise ValueError(driver.last_words())
+                        raise NeverBegan(driver.last_words())
                     count = _count(board, submitted)
                     barren = barren + 1 if count == submitted else 1
                     submitted = count

@@ -191,7 +191,8 @@ class PipelineTrainee:
             self._processes.callback(run.release)
             self._processes.enter_context(self._trainer.working(run, run.log, run.log))
             self._at_work = True
-        self._trainer.go_on()
+        else:
+            self._trainer.go_on()
         try:
             yield
         finally:

@@ -87,7 +87,6 @@ def sample(job: Job) -> None:
         reporter.alive()
         if (life := reporter.new_life) is not None:
             writer, observation, returns, lengths = begin()
-            version = NONE
             reporter.put("life", life)
         if not (reporter.may_step and weights.version != NONE and writer.ready):
             time.sleep(PAUSE)

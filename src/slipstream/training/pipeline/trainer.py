@@ -89,6 +89,8 @@ class PipelineTrainer:
         """Steps of earlier processes."""
         self._samples_before = 0
         """Steps that samplers had taken before this agent began."""
+        self._first_version = 0
+        """Of the weights of this agent: they are counted on from those of the agents before it."""
         self._age_before = 0
         """Steps that the policy has learned from in other runs."""
         self._spent = {"waiting": 0.0, "gathering": 0.0, "update": 0.0, "publishing": 0.0}
@@ -120,6 +122,7 @@ class PipelineTrainer:
         self.learner.begin_anew(seed)
         self.iteration = self.updates = self.step = 0
         self._steps_before, self._age_before, self._samples_before = 0, 0, self.crew.samples
+        self._first_version = self.crew.weights.version + 1
         self._learning_since = 0.0
         if self._tuning is not None:
             self._tuning.measure_again()
@@ -271,7 +274,7 @@ class PipelineTrainer:
         return np.float32(0.0 if total is None else min(self.age / total, 1.0))
 
     def _publish(self) -> None:
-        self.crew.weights.publish(self.learner.actor_arrays(), self.iteration)
+        self.crew.weights.publish(self.learner.actor_arrays(), self._first_version + self.iteration)
         self._allow()
 
     def _allow(self) -> None:
