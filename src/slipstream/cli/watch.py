@@ -16,8 +16,8 @@ from typing import IO, Annotated, Any
 
 import tyro
 
-NICENESS = 10
-"""How much the page steps back for others who want the processor: training, above all."""
+NICENESS = 19
+"""How much the page steps back for others who want the processor, training above all: as far as it can."""
 PATIENCE = 5.0
 """Seconds in which a page ends that was told to."""
 

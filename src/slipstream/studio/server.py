@@ -199,6 +199,7 @@ class Studio:
         if self.playing is not None:
             self.playing.close()
             self.playing = None
+            self.panel.say_episode("")
 
     def _status(self, run: Run) -> str:
         parts = [f"**{run.name}**: {run.described()}"]
