@@ -19,7 +19,15 @@ PAGES = sorted((ROOT / "docs").glob("*.md"))
 CODE = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 SHELL = re.compile(r"^```\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
-SLOW = ("training.md", "getting-started.md", "interoperability.md", "export.md", "two_policies.py", "export_and_run.py")
+SLOW = (
+    "training.md",
+    "getting-started.md",
+    "interoperability.md",
+    "export.md",
+    "multi-agent.md",
+    "two_policies.py",
+    "export_and_run.py",
+)
 """Pages and examples that train."""
 ELSEWHERE = ("your-first-world.md", "your-own-robot.md")
 """Pages whose worlds have tests of their own."""

@@ -30,6 +30,8 @@ SKY = (206, 217, 227)
 FLAG = np.array([0.9, 0.1, 0.1, 1.0], np.float32)
 GRID, GRID_REACH = np.array([0.3, 0.32, 0.35, 1.0], np.float32), 10
 """Colour of the lines on a floor without a texture, which lie a metre apart, and how many metres they go."""
+SIDEWAYS = (0.3, 0.4, -1.0)
+"""Where light goes instead of straight down: to the right, and away from the camera."""
 DIM, BRIGHT = 0.1, 0.3
 """How bright MuJoCo lets be what no light falls on, and how bright it is in films."""
 UNCOLOURED, PARTS = (0.5, 0.5, 0.5, 1.0), (0.85, 0.6, 0.35, 1.0)
@@ -88,6 +90,7 @@ class RobotFilm(Film):
         self.data = mujoco.MjData(self.model)
         self.size = (width, height)
         _calm(self.model)
+        _light(self.model)
         _colour(self.model)
         self.has_sky = mujoco.mjtTexture.mjTEXTURE_SKYBOX in self.model.tex_type
         self.bare_floors = _bare_floors(self.model)
@@ -105,7 +108,7 @@ class RobotFilm(Film):
         view.quality.offsamples, view.quality.shadowsize = 0, SHADOW
         if self.model.nlight == 0:
             view.headlight.ambient[:], view.headlight.diffuse[:] = 0.4, 0.6
-        elif np.allclose(view.headlight.ambient, DIM):  # it was not chosen, and what light leaves out is nearly black
+        elif np.allclose(view.headlight.ambient, DIM):  # it was not chosen, and shadows are nearly black
             view.headlight.ambient[:] = BRIGHT
         with _naming_what_to_install():
             return mujoco.Renderer(self.model, height, width)
@@ -157,6 +160,19 @@ def _calm(model: Any) -> None:
         textures = [int(t) for t in model.mat_texid[material] if t >= 0] if material >= 0 else []
         if any(_is_grey(_pixels(model, texture)) for texture in textures):
             model.geom_matid[geom], model.geom_rgba[geom] = -1, UNCOLOURED
+
+
+def _light(model: Any) -> None:
+    """Let light that falls straight down come from the side, so that shadows have the robot's form; make them fine."""
+    import mujoco
+
+    size = robot_size(model)
+    down = (model.light_type == int(mujoco.mjtLightType.mjLIGHT_DIRECTIONAL)) & (model.light_bodyid == 0)
+    for light in np.flatnonzero(down & (model.light_dir[:, 2] < -0.99)):
+        model.light_dir[light] = np.array(SIDEWAYS) / np.linalg.norm(SIDEWAYS)
+        model.light_pos[light] = -3.0 * size * model.light_dir[light]
+    view = model.vis.map
+    view.shadowclip = min(view.shadowclip, 2.0 * size / model.stat.extent)
 
 
 def _pixels(model: Any, texture: int) -> np.ndarray:
