@@ -55,7 +55,10 @@ class Installed:
 
     def install(self, *what: str | Path) -> None:
         """Packages, and options of pip."""
-        run([sys.executable, "-m", "pip", "--python", self.python, "install", "--quiet", *what], self.folder)
+        run(
+            [sys.executable, "-m", "pip", "--python", self.python, "install", "--quiet", "--no-compile", *what],
+            self.folder,
+        )
 
     def slipstream(self, *arguments: str, **variables: str) -> str:
         return run([self.command, *arguments], self.folder, **variables)

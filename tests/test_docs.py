@@ -130,7 +130,9 @@ def test_every_page_of_the_menu_is_there():
     assert len(named) > 15 and all((ROOT / "docs" / name).stat().st_size > 0 for name in named)
 
 
-EXAMPLES = [p for p in sorted((ROOT / "examples").glob("*.py")) if "stable_baselines3" not in p.name]  # needs PyTorch
+EXAMPLES = [
+    p for p in sorted((ROOT / "examples").glob("*.py")) if "stable_baselines3" not in p.name
+]  # see test_extras.py
 SHORT = {"export_and_run": ["--steps", "2048"], "your_own_loop": ["--steps", "20"], "two_policies": ["--steps", "2048"]}
 """How the examples are run in a moment."""
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import pytest
 
-from packages import ROOT, Installed, build, without_our_source
+from packages import ROOT, Installed, build, run, without_our_source
 
 TINY = (
     "--steps",
@@ -207,6 +207,17 @@ def test_cartpole_of_gymnax_moves_as_our_own_and_is_learned(built, installed):
     options = ("--steps", "100000", "--worlds", "64", "--rollout", "32", "--run", "learned", "--json", "--quiet")
     result = json.loads(installed.slipstream("train", "gymnax:CartPole-v1", *options))
     assert result["finished"] and result["evaluation"]["groups"]["agent"]["mean"] > 100  # at random, 20
+
+
+@pytest.mark.slow
+def test_ppo_of_stable_baselines3_learns_on_our_worlds(built, installed):
+    """The example, in an environment of its own: we do not want PyTorch in ours."""
+    installed.install("torch==2.13.0")  # first and alone: another version might bring gigabytes for GPUs
+    installed.install(f"slipstream-rl[gymnasium] @ file://{built[0]}", "stable-baselines3>=2.7")
+    example = ROOT / "examples" / "with_stable_baselines3.py"
+    said = run([installed.python, example, "--steps", "100000"], installed.folder)
+    found = re.search(r"return over 100 episodes: ([0-9.]+)", said)
+    assert found is not None and float(found.group(1)) > 150  # at random, 20
 
 
 def test_every_extra_is_tried_or_its_absence_explained():
