@@ -11,7 +11,7 @@ NEW = ["gym:Pendulum-v1", "--split-devices", "--samplers", "1", "--envs-per-samp
 
 
 def train(devices: int, *options: str) -> subprocess.CompletedProcess:
-    flags = f"--xla_force_host_platform_device_count={devices}"
+    flags = os.environ.get("XLA_FLAGS", "") + f" --xla_force_host_platform_device_count={devices}"
     environment = os.environ | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
     command = [sys.executable, "-m", "slipstream.cli.main", "train", "--quiet", *options]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
