@@ -12,8 +12,9 @@ NEW = ["gym:Pendulum-v1", "--split-devices", "--samplers", "1", "--envs-per-samp
 
 def train(devices: int | None, *options: str) -> subprocess.CompletedProcess:
     """Where nobody says how many devices the CPU is, it is as many as it takes."""
-    flags = {} if devices is None else {"XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}"}
-    environment = os.environ | flags | {"JAX_PLATFORMS": "cpu"}
+    count = "" if devices is None else f" --xla_force_host_platform_device_count={devices}"
+    flags = os.environ.get("XLA_FLAGS", "") + count
+    environment = os.environ | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
     command = [sys.executable, "-m", "slipstream.cli.main", "train", "--quiet", *options]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
 
