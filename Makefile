@@ -26,7 +26,7 @@ lint: setup
 	.venv/bin/lint-imports
 
 test: lint
-	$(PYTEST) -n 2 -m "not slow"
+	$(PYTEST) -n 2 --dist worksteal -m "not slow"
 
 test-slow: setup
 	$(PYTEST) -m slow

@@ -19,7 +19,15 @@ PAGES = sorted((ROOT / "docs").glob("*.md"))
 CODE = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 SHELL = re.compile(r"^```\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
-SLOW = ("training.md", "getting-started.md", "interoperability.md", "export.md", "two_policies.py", "export_and_run.py")
+SLOW = (
+    "training.md",
+    "getting-started.md",
+    "interoperability.md",
+    "export.md",
+    "multi-agent.md",
+    "two_policies.py",
+    "export_and_run.py",
+)
 """Pages and examples that train."""
 ELSEWHERE = ("your-first-world.md", "your-own-robot.md")
 """Pages whose worlds have tests of their own."""
@@ -122,7 +130,9 @@ def test_every_page_of_the_menu_is_there():
     assert len(named) > 15 and all((ROOT / "docs" / name).stat().st_size > 0 for name in named)
 
 
-EXAMPLES = [p for p in sorted((ROOT / "examples").glob("*.py")) if "stable_baselines3" not in p.name]  # needs PyTorch
+EXAMPLES = [
+    p for p in sorted((ROOT / "examples").glob("*.py")) if "stable_baselines3" not in p.name
+]  # see test_extras.py
 SHORT = {"export_and_run": ["--steps", "2048"], "your_own_loop": ["--steps", "20"], "two_policies": ["--steps", "2048"]}
 """How the examples are run in a moment."""
 

@@ -26,6 +26,6 @@ def test_it_passes_every_check(name):
 
 
 def test_it_trains_and_its_policy_walks_towards_the_goal(name, tmp_path):
-    result = slipstream.train(name, run=tmp_path / "run", total_steps=300_000, num_worlds=128, quiet=True)
+    result = slipstream.train(name, run=tmp_path / "run", total_steps=65_536, num_worlds=128, quiet=True)
     policy = slipstream.load(result.run)
     assert policy.act([[0.0, 0.0], [0.8, -0.8]]).tolist() == [1, 0]

@@ -32,12 +32,13 @@ def test_two_processes_learn_what_one_with_all_lanes_learns(config, make):
     active[1:, :3] = False
     rollout = with_fields(new_rollout(learner, 1, active=active), terminated=np.ones((STEPS, 2 * HALF), bool))
 
-    def update(made, rollout):
-        return made.update(learner, rollout, elapsed=0.0, key=jax.random.key(0))
+    def update(**options):
+        made = make(config, OBSERVATION, SPACES["discrete"], **options)
+        return lambda r: made.update(learner, r, elapsed=0.0, key=jax.random.key(0))
 
-    alone, metrics = update(make(config, OBSERVATION, SPACES["discrete"]), rollout)
-    together = make(config, OBSERVATION, SPACES["discrete"], average=Average(("processes",), 2))
-    both, both_metrics = jax.vmap(lambda r: update(together, r), axis_name="processes")(halves(rollout))
+    alone, metrics = jax.jit(update())(rollout)
+    together = jax.vmap(update(average=Average(("processes",), 2)), axis_name="processes")
+    both, both_metrics = jax.jit(together)(halves(rollout))
     for a, b in zip(jax.tree.leaves(alone.network), jax.tree.leaves(both.network)):
         np.testing.assert_array_equal(b[0], b[1])
         np.testing.assert_allclose(a, b[0], rtol=2e-4, atol=2e-6)

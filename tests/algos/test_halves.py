@@ -60,7 +60,8 @@ print("well")
 
 @pytest.mark.parametrize("algo", ["sac", pytest.param("td3", marks=pytest.mark.slow)])
 def test_two_devices_learn_what_one_learns_if_they_exchange_after_every_step_and_go_on_if_they_do_not(algo):
-    environment = os.environ | {"XLA_FLAGS": "--xla_force_host_platform_device_count=2", "JAX_PLATFORMS": "cpu"}
+    flags = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=2"
+    environment = os.environ | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
     program = PROGRAM.format(here=os.path.dirname(__file__), algo=algo)
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=300)
     assert done.stdout.strip() == "well", done.stderr[-3000:]

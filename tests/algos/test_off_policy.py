@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import cache
 
 import equinox as eqx
 import jax
@@ -28,9 +29,20 @@ QUIET = ["td3", "ddpg", "dqn"]
 """Those that learn without drawing actions, if they are told so."""
 
 
-def made(algo: str, **how) -> Algorithm:
-    settings, space = CASES[algo]
-    return ALGORITHMS[algo].load_maker()(settings, OBSERVATION, space, **how)
+def made(algo: str, settings: Settings | None = None, space: Space | None = None, **how) -> Algorithm:
+    """An algorithm, its functions compiled."""
+    usual, everywhere = CASES[algo]
+    algorithm = ALGORITHMS[algo].load_maker()(settings or usual, OBSERVATION, space or everywhere, **how)
+    return dataclasses.replace(
+        algorithm,
+        init=jax.jit(algorithm.init),
+        act=jax.jit(algorithm.act, static_argnames="explore"),
+        update=jax.jit(algorithm.update),
+    )
+
+
+shared = cache(made)
+"""Compiled once for several tests."""
 
 
 def transitions(algo: str, seed: int = 0, lanes: int = LANES) -> Transitions:
@@ -54,14 +66,13 @@ def algo(request) -> str:
 
 def learned(algorithm: Algorithm, batch: Transitions, times: int = 1):
     state, metrics = algorithm.init(key=jax.random.key(0)), {}
-    update = jax.jit(algorithm.update)
     for i in range(times):
-        state, metrics = update(state, batch, elapsed=0.0, key=jax.random.key(i))
+        state, metrics = algorithm.update(state, batch, elapsed=0.0, key=jax.random.key(i))
     return state, metrics
 
 
 def test_actions_stay_within_their_space_and_untrained_ones_fill_it(algo):
-    algorithm, space = made(algo), CASES[algo][1]
+    algorithm, space = shared(algo), CASES[algo][1]
     actor = algorithm.actor(algorithm.init(key=jax.random.key(0)))
     inputs = Inputs(jax.random.normal(jax.random.key(1), (3, 4000)))
     random = np.asarray(algorithm.act(actor, inputs, explore=True, key=jax.random.key(2)).action)
@@ -77,7 +88,7 @@ def test_actions_stay_within_their_space_and_untrained_ones_fill_it(algo):
 
 
 def test_an_agent_that_has_learned_explores_around_what_it_thinks_best(algo):
-    algorithm = made(algo)
+    algorithm = shared(algo)
     actor = algorithm.actor(learned(algorithm, transitions(algo))[0])
     assert not bool(actor.untrained)
     actor = eqx.tree_at(lambda a: a.noise, actor, jnp.float32(0.05))
@@ -93,18 +104,16 @@ def test_an_agent_that_has_learned_explores_around_what_it_thinks_best(algo):
 @pytest.mark.parametrize("algo", QUIET)
 def test_a_stack_of_batches_is_learned_from_one_after_another(algo):
     """A stack of four leads to the same weights as the four on their own, but for noise and statistics."""
-    settings, space = CASES[algo]
-    settings = dataclasses.replace(settings, normalize_observation=False)
+    settings = dataclasses.replace(CASES[algo][0], normalize_observation=False)
     if algo in ("td3", "ddpg"):
         settings = dataclasses.replace(settings, smoothing_noise=0.0)
-    algorithm = ALGORITHMS[algo].load_maker()(settings, OBSERVATION, space)
+    algorithm = made(algo, settings)
     batch = transitions(algo)
     together, _ = learned(algorithm, batch)
     state = algorithm.init(key=jax.random.key(0))
-    update = jax.jit(algorithm.update)
     for i in range(UPDATES):
         one = jax.tree.map(lambda a, i=i: a[i : i + 1], batch)
-        state, metrics = update(state, one, elapsed=0.0, key=jax.random.key(9))
+        state, metrics = algorithm.update(state, one, elapsed=0.0, key=jax.random.key(9))
         assert metrics[SURPRISE].shape == (1, LANES)
     assert int(state.updates) == int(together.updates) == UPDATES
     for a, b in zip(jax.tree.leaves(together), jax.tree.leaves(state)):
@@ -112,7 +121,7 @@ def test_a_stack_of_batches_is_learned_from_one_after_another(algo):
 
 
 def test_what_is_not_finite_does_not_spoil_the_weights(algo):
-    algorithm, batch = made(algo), transitions(algo)
+    algorithm, batch = shared(algo), transitions(algo)
     bad = eqx.tree_at(lambda b: b.reward, batch, batch.reward.at[1, 3].set(jnp.inf))
     state, metrics = learned(algorithm, bad)
     assert all(np.isfinite(a).all() for a in jax.tree.leaves(state))
@@ -126,17 +135,16 @@ def test_what_is_not_finite_does_not_spoil_the_weights(algo):
 def test_two_processes_learn_what_one_with_all_samples_learns(algo):
     """The noise of actions differs between processes, so it is switched off where that is possible."""
     quiet = dataclasses.replace(CASES[algo][0], **({} if algo == "dqn" else dict(smoothing_noise=0.0)))
-    maker, space = ALGORITHMS[algo].load_maker(), CASES[algo][1]
-
     batch = transitions(algo)
     halves = jax.tree.map(lambda a: jnp.stack([a[..., : LANES // 2], a[..., LANES // 2 :]]), batch)
-    alone = maker(quiet, OBSERVATION, space)
-    together = maker(quiet, OBSERVATION, space, average=Average(("processes",), 2))
+    alone, together = made(algo, quiet), made(algo, quiet, average=Average(("processes",), 2))
     state = alone.init(key=jax.random.key(0))
-    one, _ = alone.update(state, batch, elapsed=0.0, key=jax.random.key(1))
-    two, _ = jax.vmap(lambda b: together.update(state, b, elapsed=0.0, key=jax.random.key(1)), axis_name="processes")(
-        halves
-    )
+
+    def update(algorithm: Algorithm):
+        return lambda b: algorithm.update(state, b, elapsed=0.0, key=jax.random.key(1))
+
+    one, _ = update(alone)(batch)
+    two, _ = jax.jit(jax.vmap(update(together), axis_name="processes"))(halves)
     for part in (lambda a: a.network, lambda a: (a.normalizer.mean, a.normalizer.variance)):
         mine, theirs = (jax.tree.leaves(part(made.actor(state))) for made, state in ((alone, one), (together, two)))
         for a, b in zip(mine, theirs):
@@ -148,7 +156,7 @@ def test_two_processes_learn_what_one_with_all_samples_learns(algo):
 def test_what_is_learned_in_pieces_is_what_is_learned_at_once(algo, monkeypatch):
     """But for the rounding of sums: of losses, gradients and surprises."""
     batch = transitions(algo, lanes=32)
-    at_once = learned(made(algo), batch)
+    at_once = learned(shared(algo), batch)
     monkeypatch.setattr("slipstream.algos.pieces.PIECE", 8)
     in_pieces = learned(made(algo), batch)
     for a, b in zip(jax.tree.leaves(at_once), jax.tree.leaves(in_pieces), strict=True):
@@ -156,7 +164,7 @@ def test_what_is_learned_in_pieces_is_what_is_learned_at_once(algo, monkeypatch)
 
 
 def test_a_choice_that_is_not_allowed_is_never_made():
-    algorithm = ALGORITHMS["dqn"].load_maker()(CASES["dqn"][0], OBSERVATION, Discrete(4))
+    algorithm = made("dqn", space=Discrete(4))
     state = algorithm.init(key=jax.random.key(0))
     mask = jax.random.uniform(jax.random.key(3), (4, 2000)) < 0.5
     mask = mask.at[0].set(mask[0] | ~mask.any(axis=0))
@@ -167,7 +175,7 @@ def test_a_choice_that_is_not_allowed_is_never_made():
 
 
 def test_the_policy_learns_at_every_other_step_of_the_critics():
-    algorithm = made("sac")
+    algorithm = shared("sac")
     batch = transitions("sac")
     one = jax.tree.map(lambda a: a[:1], batch)
     state = algorithm.init(key=jax.random.key(0))

@@ -101,3 +101,13 @@ def _until(happens):
             return result
         time.sleep(0.1)
     raise AssertionError("waited in vain")
+
+
+def test_what_plays_lets_everybody_else_go_first():
+    code = (
+        "import os, threading; from slipstream.cli.watch import _step_back; stop = threading.Event()\n"
+        "other = threading.Thread(target=stop.wait); other.start(); _step_back()\n"
+        "print(os.getpriority(os.PRIO_PROCESS, 0), os.getpriority(os.PRIO_PROCESS, other.native_id)); stop.set()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["19", "19"]

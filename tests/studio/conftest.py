@@ -13,7 +13,7 @@ from slipstream.cli.main import OK, main
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from browser import chromium
+from browser import PATIENCE, chromium
 
 SMALL = ("--worlds", "8", "--rollout", "8", "--steps", "192", "--quiet", "--set", "hidden=[8]", "--evaluate-every", "1")
 
@@ -52,4 +52,4 @@ def watching(*arguments: str) -> Iterator[str]:
             yield found.group()
         finally:
             process.terminate()
-            assert process.wait(60) == 0
+            assert process.wait(PATIENCE) == 0

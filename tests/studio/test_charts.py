@@ -13,6 +13,9 @@ COLUMNS = {
     "return/cat": 2.0 * STEPS,
     "evaluation/cat": np.where(STEPS % 100 == 0, STEPS, np.nan),
     "report/mice": np.full(1000, np.nan),
+    "report/speed": np.full(1000, 2.0),
+    "report/reward_mice": 3.0 * STEPS,
+    "report/reward_effort": -STEPS,
     "time/update": np.full(1000, 0.25),
     "cat/policy_loss": -STEPS,
 }
@@ -22,11 +25,15 @@ def test_there_is_a_chart_for_what_has_values():
     plans = {plan.title: plan for plan in plan_charts(COLUMNS)}
     assert list(plans) == [
         "mean return of an episode",
+        "what the return is made of",
+        "speed",
         "policy loss",
         "steps per second",
         "what the time goes to, %",
     ]
     assert plans["mean return of an episode"].metrics == ("return/cat", "evaluation/cat")
+    parts = plans["what the return is made of"]
+    assert [curve.label for curve in curves_of(parts, "step", COLUMNS, {})] == ["mice", "effort"]
 
 
 def test_few_points_stay_as_they_are_and_many_keep_their_line():

@@ -120,7 +120,8 @@ def test_followed_robots_are_in_the_middle_and_have_their_own_colour(play, robot
     torso = next(i for i, part in enumerate(scene.parts) if part.body == 1)
     assert np.abs(scene.handles[torso].batched_positions[3, :2]).max() < 1e-5
     colours = scene.handles[torso].batched_colors
-    assert tuple(colours[3]) == scene.parts[torso].colour != tuple(colours[0])
+    light = 255.0 * (np.array(scene.parts[torso].colour) / 255.0) ** 2.2
+    assert colours[3] == pytest.approx(light, abs=0.6) and colours[0] != pytest.approx(light, abs=3.0)
 
 
 def test_poses_between_two_steps_are_between_them(play, robot_run):

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slipstream.envs.drawing import Circle, Line, Picture, Polygon, Text, rectangle
-from slipstream.studio.solids import Frame, Solids, add_picture, outlines, triangulated
+from slipstream.studio.solids import Frame, Solids, add_picture, cut_off, outlines, triangulated
 
 FLAT = Frame(np.zeros(3), np.eye(3)[0], np.eye(3)[1], np.eye(3)[2], np.zeros(2), 1.0)
 
@@ -50,6 +50,28 @@ def test_what_is_drawn_later_is_in_front_and_texts_are_apart():
     assert text.text == "hello" and place[:2].tolist() == [0.1, 0.2]
     heights = [meshes[colour][0][:, 2].max() for colour in ("#ffffff", "#111111", "#222222")]
     assert heights == sorted(heights) and len(set(heights)) == 3
+
+
+BOUNDS = (-1.0, -1.0, 1.0, 1.0)
+
+
+def test_what_reaches_beyond_the_picture_is_cut_off():
+    hill = np.array([(-2.0, -5.0), (2.0, -5.0), (2.0, 0.5), (0.0, -0.5), (-2.0, 0.5)])
+    seen = cut_off(hill, BOUNDS)
+    assert (np.abs(seen) <= 1.0).all() and area(seen) == pytest.approx(1.5)
+    assert sum(area(seen[t]) for t in triangulated(seen)) == pytest.approx(1.5)
+    inside = 0.5 * hill / 5.0
+    assert cut_off(inside, BOUNDS) is inside
+    assert len(cut_off(hill + 7.0, BOUNDS)) == 0
+
+
+@given(st.floats(-1.5, 1.5), st.floats(-1.5, 1.5), st.floats(0.1, 1.0))
+@settings(max_examples=60, deadline=None)
+def test_a_rectangle_loses_exactly_what_is_outside(x, y, half):
+    square = np.array([(x - half, y - half), (x + half, y - half), (x + half, y + half), (x - half, y + half)])
+    wide, high = (max(min(c + half, 1.0) - max(c - half, -1.0), 0.0) for c in (x, y))
+    seen = cut_off(square, BOUNDS)
+    assert (area(seen) if len(seen) > 2 else 0.0) == pytest.approx(wide * high, abs=1e-9)
 
 
 def test_a_shape_that_is_none_is_named():

@@ -1,19 +1,9 @@
 """Leaderboards on SQLite and on a real PostgreSQL, and agents to submit."""
 
-import jax
 import pytest
 from postgres import postgres
 
 from slipstream.tournament.leaderboard import Leaderboard, Submission
-
-
-@pytest.fixture(autouse=True, scope="session")
-def compile_quickly():
-    """Compile quickly rather than well."""
-    before = jax.config.read("jax_disable_most_optimizations")
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", before)
 
 
 @pytest.fixture(scope="module")

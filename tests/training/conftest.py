@@ -25,11 +25,10 @@ SETTINGS = {
 
 
 @pytest.fixture(autouse=True, scope="module")
-def compile_quickly(request):
-    """Compile quickly rather than well; but not where training is long, or compared with another process."""
-    usual = any(name in request.module.__name__ for name in ("ladder", "interrupted"))
+def compile_well(request):
+    """Training on the ladders is long enough that it pays to compile well."""
     before = jax.config.read("jax_disable_most_optimizations")
-    jax.config.update("jax_disable_most_optimizations", not usual)
+    jax.config.update("jax_disable_most_optimizations", before and "ladder" not in request.module.__name__)
     yield
     jax.config.update("jax_disable_most_optimizations", before)
 

@@ -26,11 +26,6 @@ from slipstream.training.team import COORDINATOR, PROCESS, PROCESSES
 COMMAND = [sys.executable, "-m", "slipstream.cli.main", "train"]
 
 
-@pytest.fixture(autouse=True)
-def compile_quickly_there_too(monkeypatch):
-    monkeypatch.setenv("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
-
-
 @pytest.fixture
 def config(make_config):
     """`config(processes, **fields)`: two groups that share a policy, in 8 worlds and two shares."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -16,8 +17,9 @@ from typing import IO, Annotated, Any
 
 import tyro
 
-NICENESS = 10
-"""How much the page steps back for others who want the processor: training, above all."""
+NICENESS, LAST = 10, 19
+"""How much the page steps back for others who want the processor, training above all: while it starts and compiles,
+which is over soon; and while it plays, which it does with what nobody else wants."""
 PATIENCE = 5.0
 """Seconds in which a page ends that was told to."""
 
@@ -56,12 +58,20 @@ def run(options: Watch) -> int:
     if not options.wait and not Path(options.run).is_dir():
         raise ValueError(f"There is no directory {options.run}: name a run, or a directory with runs in it.")
     os.nice(NICENESS)
-    studio = Studio(options.run, host=options.host, port=options.port, worlds=options.worlds)
+    studio = Studio(options.run, host=options.host, port=options.port, worlds=options.worlds, on_play=_step_back)
     print(f"Watch {options.run} at {studio.address} (Ctrl-C ends it)", flush=True)
     gone, told = _end_of(options.while_process), _asked_to_stop()
     studio.serve(lambda: told.is_set() or gone())
     studio.close()
     return 0
+
+
+def _step_back() -> None:
+    """Let everybody else go first, with all threads of this process."""
+    tasks = Path("/proc/self/task")
+    for thread in [int(task.name) for task in tasks.iterdir()] if tasks.is_dir() else [0]:
+        with contextlib.suppress(ProcessLookupError):  # some come and go
+            os.setpriority(os.PRIO_PROCESS, thread, LAST)
 
 
 def _asked_to_stop() -> threading.Event:

@@ -30,6 +30,9 @@ LEARNING = (
 )
 """What is shown of how policies learn, by the ends of the metrics' names."""
 
+PART = "report/reward_"
+"""How the metrics begin that a return is the sum of: worlds report them by these names."""
+
 HEIGHT, TALL = 150, 210
 """Of charts, in pixels."""
 
@@ -64,8 +67,10 @@ def plan_charts(columns: Columns) -> list[Plan]:
     def beginning(*prefixes: str) -> tuple[str, ...]:
         return tuple(name for prefix in prefixes for name in known if name.startswith(prefix))
 
+    parts = beginning(PART)
     plans = [Plan(RETURNS, "mean return of an episode", beginning("return/", "evaluation/"))]
-    plans += [Plan(TERMS, name.partition("/")[2], (name,)) for name in beginning("report/")]
+    plans.append(Plan(RETURNS, "what the return is made of", parts))
+    plans += [Plan(TERMS, name.partition("/")[2], (name,)) for name in beginning("report/") if name not in parts]
     for kind in LEARNING:
         found = tuple(n for n in known if "/" in n and n.rpartition("/")[2] == kind)
         plans.append(Plan(LEARNS, kind.replace("_", " "), found))
@@ -108,6 +113,8 @@ def _short(metric: str) -> str:
     kind, slash, rest = metric.partition("/")
     if kind == "evaluation":
         return f"{rest}, evaluated"
+    if metric.startswith(PART):
+        return metric.removeprefix(PART).replace("_", " ")
     return rest if slash and kind in ("return", "report", "time") else metric.replace("_", " ").replace("/", " ")
 
 

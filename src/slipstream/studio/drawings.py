@@ -16,11 +16,13 @@ from slipstream.training.play import one_world
 
 TILE, GAP = 4.0, 0.5
 """How large a picture is, and how far it is to the next one."""
-MOST_TEXTS = 60
+MOST_TEXTS = 120
 """Of all pictures together."""
 ANCHORS = {"left": "center-left", "middle": "center-center", "right": "center-right"}
 LEAN = math.radians(25.0)
 """How far standing pictures lean back, so that light falls on them."""
+SCREEN = 1.3
+"""How much wider than high the part of a page usually is that shows them."""
 CHOSEN = "#2e73b8"
 """Colour of the frame around the world that is followed."""
 
@@ -54,8 +56,7 @@ class DrawnScene(Scene):
         size = max(right - left, top - bottom)
         scale = TILE / size
         width, height = scale * (right - left) + GAP, scale * (top - bottom) + GAP
-        columns = min(math.ceil(math.sqrt(self.num_worlds * height / width) - 0.25), self.num_worlds)
-        rows = math.ceil(self.num_worlds / columns)
+        columns, rows = tile_form(self.num_worlds, width, height)
         middle = np.array([0.5 * (left + right), 0.5 * (bottom + top)])
         x, y, z = np.eye(3)
         lean = 0.5 * math.pi if self.lies else LEAN
@@ -76,7 +77,7 @@ class DrawnScene(Scene):
             distance = 0.8 * max(width, height) + 0.4
             self.camera = ((0.0, -0.62 * distance, 0.85 * distance), (0.0, -0.06 * height, 0.0))
         else:
-            distance, middle = 0.74 * max(width, 1.1 * height) + 0.4, 0.5 * height
+            distance, middle = 0.62 * max(width, 1.15 * height) + 0.4, 0.5 * height
             back = middle * math.sin(LEAN)
             place = (0.15 * distance, back - 0.95 * distance, 0.9 * middle + 0.25 * distance)
             self.camera = (place, (0.0, back, 0.9 * middle))
@@ -148,3 +149,9 @@ class DrawnScene(Scene):
                 if label.text != text.text:
                     label.text = text.text
                 label.position = place
+
+
+def tile_form(count: int, width: float, height: float) -> tuple[int, int]:
+    """Columns and rows in which so many pictures are largest on a page."""
+    forms = [(columns, math.ceil(count / columns)) for columns in range(1, count + 1)]
+    return min(forms, key=lambda form: (max(form[0] * width / SCREEN, form[1] * height), form[0]))

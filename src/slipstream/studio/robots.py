@@ -21,6 +21,8 @@ GROUND = (150, 160, 138)
 FLAG = (209, 73, 91)
 FADED = 0.15
 """How far the colours of a crowd are on the way to those of the floor; the robot that is followed has its own."""
+GAMMA = 2.2
+"""From the numbers of a screen's colours to amounts of light."""
 HIDDEN = np.array([0.0, 0.0, -100.0])
 FEW = 16
 """Up to so many robots have their targets shown; of more, only the one that is followed."""
@@ -114,7 +116,7 @@ class RobotScene(Scene):
         colour, floor = np.array(part.colour, float), np.array(FLOOR, float)
         colours = np.tile(colour + FADED * (floor - colour), (self.num_worlds, 1))
         colours[self.focus] = colour
-        return colours.round().astype(np.uint8)
+        return _as_light(colours)
 
     def follow(self, world: int) -> None:
         super().follow(world)
@@ -220,7 +222,13 @@ class RobotScene(Scene):
 
             pole = creation.cylinder(0.06, 6.0, sections=12)
             self.flags = self.server.scene.add_batched_meshes_simple(
-                f"{ROOT}/flags", pole.vertices, pole.faces, still, places, batched_colors=FLAG, lod="off"
+                f"{ROOT}/flags",
+                pole.vertices,
+                pole.faces,
+                still,
+                places,
+                batched_colors=_as_light(np.array(FLAG, float)),
+                lod="off",
             )
         self.flags.batched_positions = places.astype(np.float32)
 
@@ -234,6 +242,11 @@ def _between(before: Poses, after: Poses, share: float, ended: np.ndarray) -> Po
     nearer = np.where((before.turn * after.turn).sum(axis=-1, keepdims=True) < 0.0, -after.turn, after.turn)
     turn = before.turn + share_of * (nearer - before.turn)
     return Poses(position, turn / np.linalg.norm(turn, axis=-1, keepdims=True))
+
+
+def _as_light(colours: np.ndarray) -> np.ndarray:
+    """Colours as viser takes them for many meshes at once: as amounts of light, not as screens have them."""
+    return (255.0 * (colours / 255.0) ** GAMMA).round().astype(np.uint8)
 
 
 def _floor_height(model: Any) -> float:

@@ -41,18 +41,27 @@ class Studio:
         address: where it is, for a browser.
     """
 
-    def __init__(self, folder: str | Path, *, host: str = HOST, port: int | None = None, worlds: int | None = None):
+    def __init__(
+        self,
+        folder: str | Path,
+        *,
+        host: str = HOST,
+        port: int | None = None,
+        worlds: int | None = None,
+        on_play: Callable[[], None] = lambda: None,
+    ):
         """Args:
         folder: a run, or a directory with runs in it. It may be empty, or not be there yet.
         host: who can see the page: with 127.0.0.1 this machine alone.
         port: where; None: 8080, or any other that is free.
         worlds: in how many worlds to play; None: as many as can be seen well.
+        on_play: is called whenever something is ready to play, after compiling.
         """
         self.server = _start(host, port)
         self.address = f"http://{host}:{self.server.get_port()}"
         self.catalogue = Catalogue(folder)
         self.orders: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
-        self.number_of_worlds = worlds
+        self.number_of_worlds, self._on_play = worlds, on_play
         self.run: Run | None = None
         self.playing: Playing | None = None
         self.is_paused = False
@@ -194,11 +203,13 @@ class Studio:
         self.playing.scene.on_click = lambda *click: self.orders.put(lambda: self._clicked(*click))
         self._tried = None
         self.trouble = self.playing.note
+        self._on_play()
 
     def _stop_playing(self) -> None:
         if self.playing is not None:
             self.playing.close()
             self.playing = None
+            self.panel.say_episode("")
 
     def _status(self, run: Run) -> str:
         parts = [f"**{run.name}**: {run.described()}"]

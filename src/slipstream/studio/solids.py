@@ -98,8 +98,30 @@ def add_picture(solids: Solids, picture: Picture, frame: Frame) -> list[tuple[Te
             texts.append((shape, frame.placed(np.array([shape.place]), depth)[0]))
         else:
             for outline in outlines(shape):
-                solids.add(outline, depth, shape.colour, frame)
+                seen = cut_off(outline, picture.bounds)
+                if len(seen) > 2:
+                    solids.add(seen, depth, shape.colour, frame)
     return texts
+
+
+def cut_off(outline: np.ndarray, bounds: tuple[float, float, float, float]) -> np.ndarray:
+    """What of an outline is within a picture, `[n, 2]`; nothing, if it is all outside (Sutherland and Hodgman 1974)."""
+    low, high = np.array(bounds[:2]), np.array(bounds[2:])
+    if (outline >= low).all() and (outline <= high).all():
+        return outline
+    for axis, edge, sign in ((0, low[0], 1.0), (0, high[0], -1.0), (1, low[1], 1.0), (1, high[1], -1.0)):
+        inside = sign * (outline[:, axis] - edge)
+        kept: list[np.ndarray] = []
+        for i in range(len(outline)):
+            before, here = inside[i - 1], inside[i]
+            if (before < 0.0) != (here < 0.0):
+                kept.append(outline[i - 1] + before / (before - here) * (outline[i] - outline[i - 1]))
+            if here >= 0.0:
+                kept.append(outline[i])
+        if not kept:
+            return np.empty((0, 2))
+        outline = np.stack(kept)
+    return outline
 
 
 def outlines(shape: Shape) -> list[np.ndarray]:

@@ -128,7 +128,6 @@ class Stage:
     Attributes:
         arena: where.
         checkpoint: whose weights.
-        newest: the latest step of play, and what it led to.
     """
 
     def __init__(self, run: RunDirectory, num_worlds: int | None, which: str, warn: Callable[[str], None]):
@@ -155,6 +154,8 @@ class Stage:
             self.arena = LiveWorlds(evaluation_worlds(world, count, SEED, config.backend, **options))
         self.returns = np.zeros(self.arena.num_worlds)
         """Of the episodes that go on, of the first group."""
+        self.begin()
+        self.step()  # compiles, while the page says so
         self.begin()
 
     def begin(self) -> None:
@@ -205,5 +206,7 @@ def usual_number(env: Env) -> int:
     """In how many worlds to play unless one says otherwise."""
     if hasattr(env, "model"):
         return CROWD
+    if hasattr(env, "market"):
+        return 4  # full of words, which must be large enough to read
     agents = sum(group.size for group in env.groups)
     return TILES if agents <= 20 else 4 if agents <= 200 else 1

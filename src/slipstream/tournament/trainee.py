@@ -178,7 +178,7 @@ class PipelineTrainee:
         trainer.begin_anew(seed)
         trainer.load_starting_points()
         chosen = self._plan.settings_of(self._pool, settings)
-        trainer.dials = {name: float(getattr(chosen, name)) for name in self._turned}
+        trainer.learner.dials = {name: float(getattr(chosen, name)) for name in self._turned}
         self._config = with_settings(self._config, seed, self._pool, chosen)
         if learner is not None:
             trainer.adopt(learner, source)

@@ -31,6 +31,7 @@ from slipstream.training.pipeline.trainer import PipelineTrainer
 from slipstream.training.source import from_anywhere, keep_source, world_of
 from slipstream.training.starting import with_opponents
 from slipstream.training.team import PROCESSES, Seat, Team, assemble
+from slipstream.training.threads import one_thread_is_enough, start_jax
 
 RUNS = "runs"
 """Where runs go when no directory is named."""
@@ -123,7 +124,7 @@ def _train(
         check_config(world, config)
         job = {"env": to_json(config), "run": str(path), "resume": None, "checkpoint": "latest", "saved_source": False}
         return train_in_processes({**job, "quiet": quiet, "options": {}}, path, count, config.backend, callback)
-    _check_backend(config)  # what keeps a backend from starting is said before anything else
+    _start_backend(config)  # what keeps a backend from starting is said before anything else
     check_config(world, config)
     with Display(config, quiet) as display:
         if isinstance(config.driver, FusedConfig) and config.driver.tune:
@@ -168,7 +169,7 @@ def _resume(
         )
     directory.claim()
     try:
-        _check_backend(config)
+        _start_backend(config)
         found = (
             load_checkpoint(directory, checkpoint) if checkpoint != "latest" or checkpoint_names(directory) else None
         )
@@ -220,8 +221,10 @@ def _require_name(world: AnyEnv) -> None:
         raise ValueError(f"Several processes make their worlds themselves: {world!r} must be a class in a file.")
 
 
-def _check_backend(config: TrainConfig) -> None:
+def _start_backend(config: TrainConfig) -> None:
+    """Start what steps compiled worlds, and JAX with the threads that suit what is learned."""
     if isinstance(config.driver, FusedConfig):
+        start_jax(one_thread=one_thread_is_enough(config.policies.values()))
         array_types(config.backend)
 
 

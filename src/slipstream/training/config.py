@@ -122,8 +122,9 @@ class PipelineConfig:
     tune: bool | None = None
     """Measure in the first seconds how many samplers and environments are best, where it is not said (None), and how
     large batches (True), or nothing (False)."""
-    split_devices: bool = False
-    """Let the critics learn on one device and the policy on another, at the same time (SAC, TD3, DDPG)."""
+    split_devices: bool | None = None
+    """Let the critics learn on one device and the policy on another, at the same time (SAC, TD3, DDPG). None: on two
+    cores of a CPU, where networks are so large that it pays."""
     strict: bool = False
     """Whether observations and rewards that are not finite, and observations outside their space, are errors; else they
     are counted."""

@@ -23,15 +23,21 @@ long as smoothing edges by several samples."""
 SHADOW = 1024
 """Pixels of the map of shadows; at MuJoCo's own 4096 it takes longer than everything else."""
 
-DISTANCE, TILT = 2.1, -15.0
+DISTANCE, TILT = 1.75, -15.0
 """Of the camera, in sizes of the robot, and in degrees, where the world does not say."""
 
 SKY = (206, 217, 227)
 FLAG = np.array([0.9, 0.1, 0.1, 1.0], np.float32)
-GRID, GRID_REACH = np.array([0.42, 0.44, 0.47, 1.0], np.float32), 10
+GRID, GRID_REACH = np.array([0.3, 0.32, 0.35, 1.0], np.float32), 10
 """Colour of the lines on a floor without a texture, which lie a metre apart, and how many metres they go."""
-UNCOLOURED, FLOOR, PARTS = (0.5, 0.5, 0.5, 1.0), (1.0, 1.0, 1.0, 1.0), (0.85, 0.6, 0.35, 1.0)
-"""What MuJoCo gives a geom without a colour, and what it has in films: if it is a plane, and otherwise."""
+SIDEWAYS = (0.3, 0.4, -1.0)
+"""Where light goes instead of straight down: to the right, and away from the camera."""
+DIM, BRIGHT = 0.1, 0.3
+"""How bright MuJoCo lets be what no light falls on, and how bright it is in films."""
+UNCOLOURED, PARTS = (0.5, 0.5, 0.5, 1.0), (0.85, 0.6, 0.35, 1.0)
+"""What MuJoCo gives a geom without a colour, and what it has in films unless it is a plane."""
+FLOOR, LIT_FLOOR = (1.0, 1.0, 1.0, 1.0), (0.54, 0.56, 0.59, 1.0)
+"""Of planes without a colour: where there is no light but the camera's, and where there is."""
 
 
 def start_renderer() -> None:
@@ -83,6 +89,8 @@ class RobotFilm(Film):
         self.model = copy.copy(env.model.mujoco)
         self.data = mujoco.MjData(self.model)
         self.size = (width, height)
+        _calm(self.model)
+        _light(self.model)
         _colour(self.model)
         self.has_sky = mujoco.mjtTexture.mjTEXTURE_SKYBOX in self.model.tex_type
         self.bare_floors = _bare_floors(self.model)
@@ -100,6 +108,8 @@ class RobotFilm(Film):
         view.quality.offsamples, view.quality.shadowsize = 0, SHADOW
         if self.model.nlight == 0:
             view.headlight.ambient[:], view.headlight.diffuse[:] = 0.4, 0.6
+        elif np.allclose(view.headlight.ambient, DIM):  # it was not chosen, and shadows are nearly black
+            view.headlight.ambient[:] = BRIGHT
         with _naming_what_to_install():
             return mujoco.Renderer(self.model, height, width)
 
@@ -109,6 +119,8 @@ class RobotFilm(Film):
 
         self.data.qpos[:] = self._pose(float(self.moments[number]))
         mujoco.mj_forward(self.model, self.data)
+        # Lights go with the robot: far from where they begin there would be no shadow.
+        self.data.light_xpos[self.model.light_bodyid == 0, :2] += self.data.xpos[self.camera.trackbodyid, :2]
         self.renderer.update_scene(self.data, self.camera)
         scene = self.renderer.scene
         scene.flags[mujoco.mjtRndFlag.mjRND_REFLECTION] = False
@@ -137,13 +149,53 @@ class RobotFilm(Film):
         self.renderer.close()
 
 
+def _calm(model: Any) -> None:
+    """Take black and white squares off the floor, and dark skies away: they draw all eyes from the robot."""
+    import mujoco
+
+    for texture in np.flatnonzero(model.tex_type == int(mujoco.mjtTexture.mjTEXTURE_SKYBOX)):
+        _pixels(model, int(texture))[:, :3] = SKY
+    for geom in np.flatnonzero(model.geom_type == int(mujoco.mjtGeom.mjGEOM_PLANE)):
+        material = int(model.geom_matid[geom])
+        textures = [int(t) for t in model.mat_texid[material] if t >= 0] if material >= 0 else []
+        if any(_is_grey(_pixels(model, texture)) for texture in textures):
+            model.geom_matid[geom], model.geom_rgba[geom] = -1, UNCOLOURED
+
+
+def _light(model: Any) -> None:
+    """Let light that falls straight down come from the side, so that shadows have the robot's form; make them fine."""
+    import mujoco
+
+    size = robot_size(model)
+    down = (model.light_type == int(mujoco.mjtLightType.mjLIGHT_DIRECTIONAL)) & (model.light_bodyid == 0)
+    for light in np.flatnonzero(down & (model.light_dir[:, 2] < -0.99)):
+        model.light_dir[light] = np.array(SIDEWAYS) / np.linalg.norm(SIDEWAYS)
+        model.light_pos[light] = -3.0 * size * model.light_dir[light]
+    view = model.vis.map
+    view.shadowclip = min(view.shadowclip, 2.0 * size / model.stat.extent)
+
+
+def _pixels(model: Any, texture: int) -> np.ndarray:
+    """Of a texture, `[pixels, channels]`, to look at and to write to."""
+    channels, start = int(model.tex_nchannel[texture]), int(model.tex_adr[texture])
+    size = int(model.tex_width[texture]) * int(model.tex_height[texture]) * channels
+    return model.tex_data[start : start + size].reshape(-1, channels)
+
+
+def _is_grey(pixels: np.ndarray) -> bool:
+    """Whether there is no colour but grey, and it goes from dark to bright."""
+    colours = pixels[:, :3].astype(int)
+    return bool(np.ptp(colours, axis=1).max() < 8 and colours.min() < 64 and colours.max() > 128)
+
+
 def _colour(model: Any) -> None:
     """Give geoms colours that have none."""
     import mujoco
 
     bare = (model.geom_matid < 0) & np.all(model.geom_rgba == np.array(UNCOLOURED, np.float32), axis=1)
     plane = model.geom_type == int(mujoco.mjtGeom.mjGEOM_PLANE)
-    model.geom_rgba[bare & plane], model.geom_rgba[bare & ~plane] = FLOOR, PARTS
+    model.geom_rgba[bare & plane] = LIT_FLOOR if model.nlight else FLOOR
+    model.geom_rgba[bare & ~plane] = PARTS
 
 
 def _bare_floors(model: Any) -> list[float]:

@@ -147,14 +147,3 @@ def test_a_robot_of_brax_learns(tmp_path):
         "brax:inverted_pendulum", run=tmp_path / "run", total_steps=400_000, num_worlds=128, quiet=True, max_steps=200
     )
     assert result.returns["agent"] > 50  # at random, 5
-
-
-@pytest.mark.slow
-def test_cartpole_of_gymnax_moves_as_our_own():
-    pytest.importorskip("gymnax")  # its version 1.0 allows no newer Gymnasium than 1.3, so it is not always here
-    theirs, ours = slipstream.make("gymnax:CartPole-v1", num_worlds=8), slipstream.make("cartpole", num_worlds=8)
-    assert theirs.env.max_steps == 500
-    ours.set_state(**{name: theirs.get_state()[name] for name in ("x", "x_dot", "theta", "theta_dot")})
-    for i in range(8):
-        here, there = theirs.step(np.full(8, i % 2)), ours.step(np.full(8, i % 2))
-        np.testing.assert_allclose(here.final_observation, there.final_observation, rtol=1e-5, atol=1e-6)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+from functools import cache
 
 import jax
 import jax.numpy as jnp
@@ -23,16 +25,30 @@ REACH = Box(3, (-2.0, 0.0, -np.inf), (2.0, 10.0, np.inf))
 LANES = 7
 
 
-def pair(algo: str, observation: Box, action, *, seed: int = 0, **settings):
-    """A JAX algorithm, an actor of it, and the same in NumPy."""
-    config = PolicyConfig(("agent",), algo, make_settings(algo, {"hidden": (16, 12), **settings}))
-    algorithm = ALGORITHMS[algo].load_maker()(config.settings, observation, action)
-    actor = algorithm.actor(algorithm.init(key=jax.random.key(seed)))
+@cache
+def made(algo: str, observation: Box, action, seed: int, **settings):
+    """A JAX algorithm, its functions compiled, and an actor of it."""
+    config = make_settings(algo, {"hidden": (16, 12), **settings})
+    algorithm = ALGORITHMS[algo].load_maker()(config, observation, action)
+    algorithm = dataclasses.replace(algorithm, act=jax.jit(algorithm.act, static_argnames="explore"))
+    actor = algorithm.actor(jax.jit(lambda key: algorithm.init(key=key))(jax.random.key(seed)))
     actor = jax.tree.map(lambda a: lively(a, seed), actor)
     if actor.normalizer is not None:
-        samples = 3.0 * jax.random.normal(jax.random.key(9), (4, observation.size, 50)) + 1.0
-        merged = Normalizer.create(observation.size).merge(samples.at[:, 0].set(2.0), jnp.ones((4, 50)))
-        actor = replaced(actor, normalizer=merged)
+        samples = 3.0 * np.random.default_rng(9).standard_normal((4, observation.size, 50)) + 1.0
+        samples[:, 0] = 2.0
+        actor = replaced(actor, normalizer=merged(Normalizer.create(observation.size), samples))
+    return algorithm, actor
+
+
+@jax.jit
+def merged(normalizer: Normalizer, samples) -> Normalizer:
+    samples = jnp.asarray(samples, jnp.float32)
+    return normalizer.merge(samples, jnp.ones((samples.shape[0], samples.shape[2])))
+
+
+def pair(algo: str, observation: Box, action, *, seed: int = 0, **settings):
+    """A JAX algorithm, an actor of it, and the same in NumPy."""
+    algorithm, actor = made(algo, observation, action, seed, **settings)
     return algorithm, actor, in_numpy(algo, observation, action, actor, **settings)
 
 
@@ -51,8 +67,8 @@ def lively(array: jax.Array, seed: int) -> jax.Array:
     """Weights as after much learning: no output layer near 0, no bias at 0."""
     if not jnp.issubdtype(array.dtype, jnp.floating) or array.ndim == 0:
         return array
-    noise = jax.random.normal(jax.random.key(seed + array.size), array.shape)
-    return array + (0.7 / max(array.shape[-1], 1) ** 0.5) * noise
+    noise = np.random.default_rng(seed + array.size).standard_normal(array.shape, np.float32)
+    return jnp.asarray(array + np.float32(0.7 / max(array.shape[-1], 1) ** 0.5) * noise)
 
 
 def looks(observation: Box, lanes: int = LANES, seed: int = 1) -> np.ndarray:
@@ -116,8 +132,12 @@ def test_the_log_probability_is_the_one_jax_gives_the_same_action(algo, action):
     _, actor, policy = pair(algo, SEEN, action)
     x = looks(SEEN)
     unit, _, kept = policy.act(x, True, np.random.default_rng(3))
-    parameters = actor.policy(actor.normalizer(jnp.asarray(x)))
-    expected = actor.policy.distribution.log_prob(parameters, jnp.asarray(unit))
+
+    @jax.jit
+    def log_prob(x, unit):
+        return actor.policy.distribution.log_prob(actor.policy(actor.normalizer(x)), unit)
+
+    expected = log_prob(x, unit)
     np.testing.assert_allclose(kept["log_prob"], expected, atol=2e-5)
 
 
@@ -159,7 +179,7 @@ def test_new_weights_in_the_same_memory_are_noticed():
     config = PolicyConfig(("agent",), "ppo", make_settings("ppo", {}))
     policy, x = NumpyPolicy(recipe_of(config, SEEN, REACH), arrays), looks(SEEN)
     policy.act(x, False, np.random.default_rng(0))
-    other = replaced(other, normalizer=other.normalizer.merge(jnp.asarray(x)[None], jnp.ones((1, LANES))))
+    other = replaced(other, normalizer=merged(other.normalizer, x[None]))
     for name, a in named_arrays(other).items():
         arrays[name][...] = a
     np.testing.assert_allclose(

@@ -55,6 +55,6 @@ def test_a_pipeline_survives_a_killer(pipeline_config, at_work):
         assert killed > SECONDS / 10
         assert len(pipeline.warnings) > killed / 2
         assert len(os.listdir("/proc/self/fd")) <= files + 5
-        assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(jax.device_get(trainer.state)))
+        assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(jax.device_get(trainer.learner.state)))
         everything = trainer.feed.ring.rows_in_memory()["rows"][:, : 4 * trainer.feed.ring.width]
         assert not len(broken_rows(np.ascontiguousarray(everything).view(np.float32), slices))

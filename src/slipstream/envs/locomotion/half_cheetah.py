@@ -14,7 +14,7 @@ class HalfCheetah(ForwardRobot):
     """
 
     name = "cheetah"
-    camera = (2.7, -15.0)
+    camera = (1.75, -12.0)
     gymnasium_id = "HalfCheetah-v5"
     normal_velocities = True
 

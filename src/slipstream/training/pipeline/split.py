@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import jax
 
-from slipstream.algos.algo import SURPRISE, Algorithm, Half
+from slipstream.algos.algo import Algorithm, Update
 
 
 def two_devices(algorithm: Algorithm) -> tuple[Any, Any]:
@@ -17,8 +18,8 @@ def two_devices(algorithm: Algorithm) -> tuple[Any, Any]:
     devices = jax.devices()
     if len(devices) < 2:
         raise ValueError(
-            f"--split-devices needs two devices, and JAX has one ({devices[0].device_kind}). To try it all the same, "
-            "set XLA_FLAGS=--xla_force_host_platform_device_count=2."
+            f"--split-devices needs two devices, and JAX has one ({devices[0].device_kind}). A CPU is two if XLA_FLAGS "
+            "do not say how many it is and nothing has used JAX before in this process."
         )
     return devices[0], devices[1]
 
@@ -30,10 +31,16 @@ class SplitUpdate:
     policy with the critics as they were then; nobody waits within a stack.
     """
 
-    def __init__(self, algorithm: Algorithm, learnable: Callable[[Any], Any]):
-        """Args:
-        algorithm: one with halves.
-        learnable: what an update takes, from a batch.
+    def __init__(
+        self, algorithm: Algorithm, learning_by: Callable[[Callable[[Algorithm], Update]], Any], state: Any, *given: Any
+    ):
+        """Compiles both halves, at the same time.
+
+        Args:
+            algorithm: one with halves.
+            learning_by: makes a jitted function, `(state, *given) -> (state, metrics)`, from what picks an update
+                out of an algorithm.
+            state, given: something like what it will be called with.
         """
         self._devices = two_devices(algorithm)
         assert algorithm.halves is not None
@@ -41,29 +48,24 @@ class SplitUpdate:
         self._policy_state: Any = None
         """The state on the second device, from the first update on."""
 
-        def compiled(half: Half) -> Callable[..., Any]:
-            def update(state: Any, batch: Any, elapsed: Any, key: jax.Array, iteration: Any) -> tuple[Any, Any]:
-                key = jax.random.fold_in(key, iteration)
-                state, metrics = half.update(state, learnable(batch), elapsed=elapsed, key=key)
-                return state, {name: value for name, value in metrics.items() if name != SURPRISE}
+        def compiled(half: str, device: Any) -> Callable[..., tuple[Any, Any]]:
+            learn = learning_by(lambda algorithm: getattr(algorithm.halves, half).update)
+            return learn.lower(*jax.device_put((state, *given), device)).compile()
 
-            return jax.jit(update, donate_argnums=0)
-
-        self._update_critics, self._update_policy = compiled(self._halves.critics), compiled(self._halves.policy)
+        with ThreadPoolExecutor() as pool:
+            self._update_critics, self._update_policy = pool.map(compiled, ("critics", "policy"), self._devices)
 
     def forget(self) -> None:
         """Begin with another state."""
         self._policy_state = None
 
-    def __call__(self, state: Any, batch: Any, elapsed: Any, key: jax.Array, iteration: Any) -> tuple[Any, Any]:
+    def __call__(self, state: Any, *given: Any) -> tuple[Any, Any]:
         """The state after an update, on the first device, and metrics. The state that is given is used up."""
         first, second = self._devices
         if self._policy_state is None:
             self._policy_state = jax.device_put(state, second)
-        critics, by_critics = self._update_critics(state, jax.device_put(batch, first), elapsed, key, iteration)
-        policy, by_policy = self._update_policy(
-            self._policy_state, jax.device_put(batch, second), elapsed, jax.device_put(key, second), iteration
-        )
+        critics, by_critics = self._update_critics(state, *jax.device_put(given, first))
+        policy, by_policy = self._update_policy(self._policy_state, *jax.device_put(given, second))
         # Copies: the next update of each device uses up its own state.
         to_policy = jax.device_put(self._halves.critics.own(critics), second, may_alias=False)
         to_critics = jax.device_put(self._halves.policy.own(policy), first, may_alias=False)

@@ -13,10 +13,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from slipstream.algos.algo import SURPRISE, Replay
-from slipstream.algos.settings import OffPolicyConfig
+from slipstream.algos.algo import Replay
 from slipstream.capacity import available_memory
-from slipstream.envs.env import Group
 from slipstream.envs.statistics import EpisodeTotals
 from slipstream.replay.layout import RowLayout
 from slipstream.runs.checkpoint import Checkpoint
@@ -28,9 +26,8 @@ from slipstream.training.evaluate import Verdict
 from slipstream.training.pipeline.agent import GROUP, agent_group
 from slipstream.training.pipeline.crew import Crew
 from slipstream.training.pipeline.feeds import Feed, ReplayFeed, RolloutFeed
+from slipstream.training.pipeline.learner import Learner
 from slipstream.training.pipeline.numpy_policy import recipe_of
-from slipstream.training.pipeline.split import SplitUpdate
-from slipstream.training.pipeline.threads import one_thread_is_enough, start_with_one_thread
 from slipstream.training.pipeline.tuning import (
     GUESSED_LANES,
     Tuning,
@@ -41,24 +38,14 @@ from slipstream.training.pipeline.tuning import (
     search,
     usable_cores,
 )
-from slipstream.training.policies import ByPolicy, Policies, committed
-from slipstream.training.saving import from_named_arrays, named_arrays
-from slipstream.training.starting import starting_state
+from slipstream.training.policies import ByPolicy
+from slipstream.training.saving import named_arrays
 
 LOOK = 0.2
 """Seconds between two looks at the processes, and the longest that an iteration waits for something to learn from."""
 
 PAUSE = 0.0005
 """Seconds between two looks for something to learn from."""
-
-SECONDS_PER_ITERATION = 0.1
-"""What the gradient steps between two publications should take."""
-
-OPERATIONS = 8e10
-"""Floating-point operations in a second that are reckoned with for that."""
-
-OPERATIONS_PER_WEIGHT = 40
-"""Operations of a gradient step for each sample and each weight of the actor: two critics and an actor, both ways."""
 
 SAVING_COST = 20.0
 """Writing the replay to checkpoints takes at most one in so many seconds, the last one left out."""
@@ -85,19 +72,9 @@ class PipelineTrainer:
         assert isinstance(config.driver, PipelineConfig)
         self.config, self.driver, self.env = config, config.driver, env or config.env
         group = agent_group(self.env, config.env_options)
-        self._start_jax(group)
-        self.policies = Policies([group], config.policies)
-        if not self.policies.learning:
-            raise ValueError("The only policy does not learn: leave --freeze out.")
-        (self.name,) = self.policies.learning
-        self.group, self.algorithm = group, self.policies.algorithms[self.name]
+        self.group, self.learner = group, Learner(config, group)
+        self.policies, self.name = self.learner.policies, self.learner.name
         recipe = recipe_of(config.policies[self.name], group.observation, group.action)
-        self._keys = jax.jit(lambda s: jax.random.split(jax.random.key(s, impl="rbg")))
-        self._init = jax.jit(lambda k: self.policies.init(key=k))
-        init_key, self.key = self._keys(config.seed & 0xFFFFFFFF)
-        self.state: Any = committed(self._init(init_key))[self.name]
-        self.dials: dict[str, Any] = {}
-        """Settings that differ from the configured ones, and can be turned without compiling anew."""
         cores = usable_cores()
         self.samplers = self.driver.samplers or guessed_samplers(cores)
         self.lanes = self.driver.envs_per_sampler or GUESSED_LANES
@@ -106,10 +83,7 @@ class PipelineTrainer:
         """When the first update began; 0: there was none."""
         most = self.driver.samplers or max(sampler_counts(cores))
         self.feed = self._new_feed()
-        self._update = jax.jit(self._learn, donate_argnames="state")
-        self._compiled: Callable[..., Any] | None = None
-        self._split = SplitUpdate(self.algorithm, self.feed.learnable) if self.driver.split_devices else None
-        self.crew = Crew(config, self.env, group, recipe, self._actor_arrays(), most)
+        self.crew = Crew(config, self.env, group, recipe, self.learner.actor_arrays(), most)
         self.iteration = self.updates = self.step = 0
         self._steps_before = 0
         """Steps of earlier processes."""
@@ -123,16 +97,8 @@ class PipelineTrainer:
         self._looked = 0.0
         self._figured = (time.perf_counter(), 0, 0)
 
-    def _start_jax(self, group: Group) -> None:
-        """Leave cores to the samplers where the learner's products are small."""
-        settings = next(iter(self.config.policies.values())).settings
-        if isinstance(settings, OffPolicyConfig) and group.observation.image is None and not self.driver.split_devices:
-            critics = getattr(settings, "critic_hidden", None) or settings.hidden
-            if all(one_thread_is_enough(h, settings.batch_size) for h in (settings.hidden, critics)):
-                start_with_one_thread()
-
     def _new_feed(self) -> Feed:
-        experience, group = self.algorithm.experience, self.group
+        experience, group = self.learner.algorithm.experience, self.group
         if not isinstance(experience, Replay):
             image = group.observation.image is not None
             size, discrete = group.action.size, not isinstance(group.action, Box)
@@ -141,29 +107,19 @@ class PipelineTrainer:
         if experience.priority:
             raise ValueError("Replay with priorities needs compiled worlds: leave --set priority out.")
         layout = RowLayout.of(group.observation, group.action, masked=False)
-        updates = self.driver.updates_per_iteration or self._affordable_updates(experience.batch)
+        updates = self.driver.updates_per_iteration or self.learner.affordable_updates(experience.batch)
         return ReplayFeed(experience, layout, self.samplers, updates, self.config.seed)
-
-    def _affordable_updates(self, batch: int) -> int:
-        weights = sum(a.size for a in self._actor_arrays().values())
-        seconds = OPERATIONS_PER_WEIGHT * weights * batch / OPERATIONS
-        return max(1, min(64, round(SECONDS_PER_ITERATION / seconds)))
 
     def load_starting_points(self) -> None:
         """Begin from an earlier run if the policy is configured so."""
-        source = self.config.policies[self.name].load
-        if source is not None:
-            self.state = committed(starting_state(source, self.state))
+        self.learner.load_starting_point()
 
     def begin_anew(self, seed: int) -> None:
         """Be what a new trainer of another seed would be, without compiling anything; samplers stay, and wait."""
         self.config = dataclasses.replace(self.config, seed=seed)
         self.crew.forget()
         self.feed.forget()
-        if self._split is not None:
-            self._split.forget()
-        init_key, self.key = self._keys(seed & 0xFFFFFFFF)
-        self.state = committed(self._init(init_key))[self.name]
+        self.learner.begin_anew(seed)
         self.iteration = self.updates = self.step = 0
         self._steps_before, self._age_before, self._samples_before = 0, 0, self.crew.samples
         self._first_version = self.crew.weights.version + 1
@@ -218,7 +174,7 @@ class PipelineTrainer:
         policy, options = self.config.policies[self.name], dict(self.config.env_options)
         settings = policy.settings
         sizes = [settings.hidden, getattr(settings, "batch_size", 0), getattr(settings, "updates_per_step", 0)]
-        fixed = [self.driver.samplers, self.driver.envs_per_sampler, self.driver.tune]
+        fixed = [self.driver.samplers, self.driver.envs_per_sampler, self.driver.tune, self.learner.split]
         kind = [self.env, options, policy.algo, sizes, fixed, usable_cores(), jax.devices()[0].device_kind]
         return json.dumps(kind, default=str)
 
@@ -255,8 +211,8 @@ class PipelineTrainer:
         """Let gradient steps have so many samples."""
         assert isinstance(self.feed, ReplayFeed)
         if batch != self.feed.experience.batch:
-            self.feed.resize(batch, self.driver.updates_per_iteration or self._affordable_updates(batch))
-            self._compiled = None
+            self.feed.resize(batch, self.driver.updates_per_iteration or self.learner.affordable_updates(batch))
+            self.learner.forget_compiled()
 
     # Learning.
 
@@ -273,10 +229,7 @@ class PipelineTrainer:
     @property
     def actors(self) -> ByPolicy:
         """What acts, by policy; good until the next `iterate`, which may reuse its memory."""
-        return {self.name: self.algorithm.actor(self.state)}
-
-    def _actor_arrays(self) -> dict[str, np.ndarray]:
-        return named_arrays(self.algorithm.actor(self.state))
+        return {self.name: self.learner.actor}
 
     def iterate(self) -> dict[str, dict[str, Any]]:
         """Learn from a batch and publish the weights. If there is nothing to learn from, nothing happens for a moment.
@@ -285,8 +238,8 @@ class PipelineTrainer:
             TrainingFailed: when an environment fails again and again.
         """
         self._look_after_workers()
-        if self._compiled is None:
-            self._compile()  # while samplers fill the first batch
+        if not self.learner.compiled:
+            self.learner.compile_for(self.feed)  # while samplers fill the first batch
         began = time.perf_counter()
         while not self.feed.ready(self.samples, self.updates):
             if time.perf_counter() - began > LOOK:
@@ -297,15 +250,13 @@ class PipelineTrainer:
         waited = time.perf_counter()
         batch = self.feed.take()
         gathered = time.perf_counter()
-        assert self._compiled is not None
         self._learning_since = self._learning_since or gathered
-        step = (self.key, np.uint32(self.iteration))
-        self.state, metrics = self._compiled(self.state, batch, self._elapsed(), self._dials(), *step)
+        metrics = self.learner.update(batch, self._elapsed(), self.iteration)
         self.iteration += 1
         self.updates += self.feed.updates
         if self.feed.ready(self.samples, self.updates):
             self.feed.fetch()  # the next batch, while this one is computed
-        jax.block_until_ready((self.state, metrics))
+        jax.block_until_ready((self.learner.state, metrics))
         updated = time.perf_counter()
         self._publish()
         if self._tuning is not None and time.perf_counter() - self._learning_since > TUNE_AFTER:
@@ -317,33 +268,13 @@ class PipelineTrainer:
         self._spent["publishing"] += time.perf_counter() - updated
         return {self.name: metrics}
 
-    def _learn(
-        self, state: Any, batch: Any, elapsed: Any, dials: Mapping[str, Any], key: jax.Array, iteration: Any
-    ) -> tuple[Any, Any]:
-        key = jax.random.fold_in(key, iteration)
-        update = self.policies.with_dials(self.name, dials).update
-        state, metrics = update(state, self.feed.learnable(batch), elapsed=elapsed, key=key)
-        return state, {name: value for name, value in metrics.items() if name != SURPRISE}
-
-    def _compile(self) -> None:
-        if self._split is not None:
-            split = self._split
-            self._compiled = lambda state, batch, elapsed, _, *step: split(state, batch, elapsed, *step)
-            return
-        batch = self.feed.example()
-        what = (self.state, batch, np.float32(0.0), self._dials(), self.key, np.uint32(0))
-        self._compiled = self._update.lower(*what).compile()
-
-    def _dials(self) -> dict[str, np.float32]:
-        return {name: np.float32(value) for name, value in self.dials.items()}
-
     def _elapsed(self) -> np.float32:
         """How much of its schedules the policy has behind it."""
         total = self.config.budget
         return np.float32(0.0 if total is None else min(self.age / total, 1.0))
 
     def _publish(self) -> None:
-        self.crew.weights.publish(self._actor_arrays(), self._first_version + self.iteration)
+        self.crew.weights.publish(self.learner.actor_arrays(), self._first_version + self.iteration)
         self._allow()
 
     def _allow(self) -> None:
@@ -412,7 +343,7 @@ class PipelineTrainer:
         age = {f"age/{self.name}": np.array([self.age], np.int64)}
         parts: dict[str, dict[str, Any]] = {
             "actor": named_arrays(self.actors),
-            "learner": named_arrays({self.name: self.state}) | age,
+            "learner": named_arrays({self.name: self.learner.state}) | age,
         }
         if isinstance(self.feed, ReplayFeed) and self.config.save_replay:
             ring = self.feed.ring
@@ -443,7 +374,7 @@ class PipelineTrainer:
 
     def adopt(self, learner: Mapping[str, np.ndarray], source: str) -> None:
         """Go on with somebody's agent, optimiser and age included."""
-        self.state = committed(from_named_arrays({self.name: self.state}, learner, source))[self.name]
+        self.learner.adopt(learner, source)
         age = learner.get(f"age/{self.name}")
         if age is None:
             raise RunError(f"{source} does not fit: it does not say the age of {self.name}.")
