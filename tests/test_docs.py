@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from slipstream.cli.main import COMMANDS
+from slipstream.cli.main import COMMANDS, parse
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
@@ -96,28 +96,38 @@ def test_the_code_of_the_readme_runs(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
-def commands() -> list[tuple[str, str]]:
-    found = []
-    for page in [*PAGES, ROOT / "README.md"]:
-        for block in SHELL.findall(page.read_text()):
-            joined = block.replace("\\\n", " ")
-            lines = [re.sub(r"^([A-Z_]+=\S+ )+", "", line.strip()) for line in joined.splitlines()]
-            found += [(page.name, line) for line in lines if line.startswith("slipstream ")]
-        inline = re.findall(
-            r"`(slipstream [a-z][^`]*)`", re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.S | re.M)
-        )
-        found += [(page.name, " ".join(line.split())) for line in inline]
-    return found
+def commands(page: Path) -> list[str]:
+    """Of our own, in the blocks of a page that are for a shell."""
+    joined = "\n".join(SHELL.findall(page.read_text())).replace("\\\n", " ")
+    lines = [re.sub(r"^([A-Z_]+=\S+ )+", "", line.strip()) for line in joined.splitlines()]
+    return [line for line in lines if line.startswith("slipstream ")]
 
 
-def test_commands_that_pages_show_have_the_options_they_are_given():
-    shown = commands()
+def mentioned(page: Path) -> list[str]:
+    """Commands that are named in a sentence, whole or in part."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.S | re.M)
+    return [" ".join(line.split()) for line in re.findall(r"`(slipstream [a-z][^`]*)`", text)]
+
+
+def test_commands_that_pages_show_can_be_typed_as_they_are(capsys):
+    shown = {line: page.name for page in [*PAGES, ROOT / "README.md"] for line in commands(page)}
     assert len(shown) > 40
-    for page, line in shown:
+    wrong = []
+    for line, page in shown.items():
+        _, name, *arguments = shlex.split(line, comments=True)
+        try:
+            parse(name, arguments)
+        except SystemExit:
+            wrong.append((page, line, capsys.readouterr().err))
+    assert wrong == []
+
+
+def test_commands_that_pages_mention_have_the_options_they_are_given():
+    found = [(page.name, line) for page in [*PAGES, ROOT / "README.md"] for line in mentioned(page)]
+    assert len(found) > 20
+    for page, line in found:
         words = shlex.split(line, comments=True)
         name, flags = words[1], [w.partition("=")[0] for w in words[2:] if w.startswith("--")]
-        if name.startswith("--"):
-            continue
         assert name in COMMANDS, f"{page}: {line}"
         module, _, record = COMMANDS[name][0].partition(":")
         fields = dataclasses.fields(getattr(importlib.import_module(f"slipstream.cli.{module}"), record))

@@ -78,15 +78,7 @@ def _run(name: str, arguments: list[str]) -> int:
 
 
 def _run_command(name: str, arguments: list[str]) -> int:
-    import tyro
-
-    module_name, _, record = COMMANDS[name][0].partition(":")
-    module: Any = importlib.import_module(f"slipstream.cli.{module_name}")
-    kind, actions = getattr(module, record), getattr(module, "ACTIONS", {})
-    if arguments and arguments[0] in actions:
-        kind, name = actions[arguments[0]], f"{name} {arguments[0]}"
-        arguments = arguments[1:]
-    options = tyro.cli(kind, args=arguments, prog=f"slipstream {name}")
+    module, name, options = parse(name, arguments)
     from slipstream.arrays import BackendError
     from slipstream.runs.directory import RunError
 
@@ -95,6 +87,19 @@ def _run_command(name: str, arguments: list[str]) -> int:
     except (ValueError, BackendError, RunError) as error:
         print(f"slipstream {name}: {error}", file=sys.stderr)
         return BAD_INPUT
+
+
+def parse(name: str, arguments: list[str]) -> tuple[Any, str, Any]:
+    """The module of a command, its whole name, and what was asked of it. Ends the process if that makes no sense."""
+    import tyro
+
+    module_name, _, record = COMMANDS[name][0].partition(":")
+    module: Any = importlib.import_module(f"slipstream.cli.{module_name}")
+    kind, actions = getattr(module, record), getattr(module, "ACTIONS", {})
+    if arguments and arguments[0] in actions:
+        kind, name = actions[arguments[0]], f"{name} {arguments[0]}"
+        arguments = arguments[1:]
+    return module, name, tyro.cli(kind, args=arguments, prog=f"slipstream {name}")
 
 
 if __name__ == "__main__":

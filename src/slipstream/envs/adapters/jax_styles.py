@@ -82,7 +82,8 @@ def gymnax_class(env_id: str) -> type[JaxWorld]:
     try:
         import gymnax  # pyright: ignore[reportMissingImports]
     except ModuleNotFoundError as error:
-        raise ValueError(f"gymnax:{env_id} needs gymnax, and there is no {error.name}: pip install gymnax") from error
+        missing = error.name  # six, too, which gymnax forgets to ask for
+        raise ValueError(f"gymnax:{env_id} needs gymnax, and there is no {missing}: pip install {missing}") from error
     if env_id not in gymnax.registered_envs:
         raise UnknownEnvironment(f"gymnax knows no {env_id!r}: {nearest_names(env_id, list(gymnax.registered_envs))}")
 
