@@ -142,7 +142,7 @@ class Cluster:
 
     def _identity(self) -> str | None:
         """The number that every head draws for its cluster; None if it does not say."""
-        from ray._raylet import GcsClient
+        from ray._raylet import GcsClient  # pyright: ignore[reportAttributeAccessIssue] (compiled, without types)
 
         try:
             return GcsClient(address=self._head).cluster_id.hex()
