@@ -33,7 +33,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "tournament"))
 from quick_driver import TRAINING
 from soaking import enough, soak
 
-WEIGHTS = {"pod": 60.0, "leaderboard": 29.5, "driver": 4.0, "node": 4.0, "head": 2.5}
+WEIGHTS = {"pod": 58.0, "leaderboard": 22.0, "driver": 7.0, "node": 7.0, "head": 6.0}
 """How often each is killed, relative to the others: a head takes the whole cluster with it, which takes a while."""
 
 

@@ -189,10 +189,12 @@ def test_processes_and_kernels_of_the_pipeline_are_kept_and_nothing_else_is(tmp_
     first = pod.run(job(board, "agent", settings={"learning_rate": 1e-3})).entry
     (trainee,) = pod._trainees.values()
     trainer = trainee._trainer
-    compiled, pids, waiting = trainer._compiled, dict(trainer.crew.pids), trainer.crew.samples
+    compiled, pids, waiting = trainer.learner._compiled, dict(trainer.crew.pids), trainer.crew.samples
     report = pod.run(job(board, "agent", seed=2, settings={"learning_rate": 2e-3}, parent=Origin.of(first)))
     second = report.entry
-    assert "start" in report.times and list(pod._trainees.values()) == [trainee] and trainer._compiled is compiled
+    assert (
+        "start" in report.times and list(pod._trainees.values()) == [trainee] and trainer.learner._compiled is compiled
+    )
     assert trainer.crew.pids == pids and list(pids) == ["sampler 0"]
     # What the first one has gone through is not what the second one learns from.
     own = trainer.crew.samples - waiting

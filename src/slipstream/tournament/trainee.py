@@ -66,9 +66,7 @@ class Trainee(Protocol):
 
 def turned(plan: Plan, pool: str) -> list[str]:
     """Settings that can differ between agents without anything being compiled anew."""
-    driver = plan.train.driver
-    by_two_devices = isinstance(driver, PipelineConfig) and driver.split_devices
-    return [] if by_two_devices else sorted(plan.situation(pool, 1).ranges)
+    return sorted(plan.situation(pool, 1).ranges)
 
 
 def fixed(plan: Plan, pool: str, settings: Mapping[str, float]) -> dict[str, float]:
