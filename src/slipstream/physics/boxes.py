@@ -1,9 +1,9 @@
-"""Where boxes touch boxes, spheres and capsules, and spheres touch cylinders."""
+"""Where boxes touch boxes and spheres, and spheres touch cylinders."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 from itertools import product
 
@@ -57,78 +57,6 @@ def sphere_box(centre: tuple, radius: float, box: Block) -> Touch:
     distance = dr.select(inside, -least, length) - radius
     normal = sp.negative(_world(box.axes, outward))  # from the sphere into the box
     return Touch(True, sp.scaled(sp.add(radius, sp.mul(0.5, distance)), normal, centre), distance, normal)
-
-
-def capsule_box(centre: tuple, half: tuple, radius: float, box: Block) -> list[Touch]:
-    """Two spheres of a capsule: the one that is nearest to the box, and the furthest from it over the same face.
-
-    Args:
-        half: half of the capsule's segment.
-    """
-    p = [sp.dot(axis, sp.minus(centre, box.centre)) for axis in box.axes]
-    a = [sp.dot(axis, half) for axis in box.axes]
-    nearest = _nearest_of_segment(p, a, box.size)
-    at = [sp.fma(nearest, y, x) for x, y in zip(p, a)]
-    out = [x - sp.clip(x, -h, h) for x, h in zip(at, box.size)]
-    second = _end_of_face(nearest, at, a, out, box.size)
-    # Where a capsule goes right through a thin box, its ends are what touches.
-    ends = [_is_just_outside([sp.fma(s, y, x) for x, y in zip(p, a)], box.size, radius) for s in (1.0, -1.0)]
-    through = (sp.dot(out, out) <= 0.0) & ends[0] & ends[1]
-    nearest, second = dr.select(through, 1.0, nearest), dr.select(through, -1.0, second)
-    touches = [sphere_box(sp.scaled(s, half, centre), radius, box) for s in (nearest, second)]
-    return [touches[0], replace(touches[1], exists=dr.abs(second - nearest) > 1e-3)]
-
-
-def _is_just_outside(local: Sequence[Scalar], size: Sequence[Scalar], radius: float) -> Scalar:
-    off = [x - sp.clip(x, -h, h) for x, h in zip(local, size)]
-    squared = sp.dot(off, off)
-    return (squared > 0.0) & (squared < radius * radius)
-
-
-def _nearest_of_segment(p: Sequence[Scalar], a: Sequence[Scalar], size: Sequence[Scalar]) -> Scalar:
-    """Where between -1 and 1 the point p + s a is nearest to a box: by halves, then by Newton's method."""
-
-    def slope(s: Scalar) -> tuple[Scalar, Scalar]:
-        first, second = 0.0, 0.0
-        for x, y, h in zip(p, a, size):
-            at = sp.fma(s, y, x)
-            off = at - sp.clip(at, -h, h)
-            first, second = sp.fma(y, off, first), second + dr.select(off == 0.0, 0.0, y * y)
-        return first, second
-
-    s, low, high = 0.0 * p[0], -1.0 + 0.0 * p[0], 1.0 + 0.0 * p[0]
-    for k in range(12):
-        here, curve = slope(s)
-        low, high = dr.select(here < 0.0, s, low), dr.select(here > 0.0, s, high)
-        new = 0.5 * (low + high)
-        if k > 7:
-            newton = s - here / sp.maximum(curve, 1e-12)
-            new = dr.select((newton > low) & (newton < high), newton, new)
-        s = dr.select(here == 0.0, s, new)
-    low_end, high_end = slope(-1.0)[0] >= 0.0, slope(1.0)[0] <= 0.0
-    inside = low_end & high_end  # all of it is in the box
-    return dr.select(inside, s, dr.select(low_end, -1.0, dr.select(high_end, 1.0, s)))
-
-
-def _end_of_face(s: Scalar, at: Sequence, a: Sequence, out: Sequence, size: Sequence[Scalar]) -> Scalar:
-    """How far a segment goes on over the face that it is nearest to."""
-    lengths = [dr.abs(x) for x in out]
-    most = reduce(sp.maximum, lengths)
-    edge, best = -1.0, 0.0  # the second axis of an edge or a corner, if it is nearest to one
-    for k, length in enumerate(lengths):
-        second = (length < most) & (length > best)
-        edge, best = dr.select(second, float(k), edge), dr.select(second, length, best)
-    inward = dr.select(s > 0.0, -1.0, 1.0)
-    for k in range(3):
-        back = dr.select(a[k] * out[k] > 0.0, -1.0, 1.0)
-        inward = dr.select(edge == float(k), back, inward)
-    reach = 1.0 - inward * s
-    for k in range(3):
-        speed = sp.maximum(dr.abs(a[k]), 1e-12)
-        ahead = (size[k] - dr.select(inward * a[k] > 0.0, at[k], -at[k])) / speed
-        limit = dr.select(edge == float(k), 2.0 * size[k] / speed, ahead)
-        reach = dr.select(lengths[k] < most, sp.minimum(reach, limit), reach)
-    return s + inward * sp.maximum(reach, 0.0)
 
 
 def _world(axes: Sequence[tuple], local: Sequence[Scalar], start: tuple = sp.ZERO3) -> tuple:

@@ -6,7 +6,8 @@ import math
 from collections.abc import Callable
 
 from slipstream.physics import spatial as sp
-from slipstream.physics.boxes import MOST_CORNERS, Block, Touch, box_box, capsule_box, sphere_box, sphere_cylinder
+from slipstream.physics.boxes import MOST_CORNERS, Block, Touch, box_box, sphere_box, sphere_cylinder
+from slipstream.physics.capsules import capsule_box
 from slipstream.physics.control import as_array, unsigned
 from slipstream.physics.convex import solid_touch
 from slipstream.physics.kinematics import Pose
