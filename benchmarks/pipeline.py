@@ -33,6 +33,7 @@ from peer_environment import ROOT, peer_python
 
 SLIPSTREAM = Path(sys.executable).with_name("slipstream")
 PEERS = {"stable-baselines3": "sb3", "sbx": "sbx"}
+SYSTEMS = ("slipstream", *PEERS)
 CHEETAH = "HalfCheetah-v5"
 OBSERVED, ACTIONS, HIDDEN = 17, 6, 256
 """Sizes of HalfCheetah and of the networks, by default those of Stable-Baselines3."""
@@ -227,7 +228,7 @@ def solve(arguments: argparse.Namespace, console: Console) -> dict[str, Any]:
     python, found = peers_python(arguments), {}
     for env in arguments.tasks:
         algo, goal, margin = GOALS[env]
-        systems = ("slipstream, first run", "slipstream", *(PEERS if arguments.with_sbx else ["stable-baselines3"]))
+        systems = ("slipstream, first run", "slipstream", *(name for name in PEERS if name in arguments.systems))
         runs: dict[str, list[dict[str, Any]]] = {name: [] for name in systems}
         with tempfile.TemporaryDirectory() as scratch:
             for seed in track(range(arguments.seeds), env, console=console):
@@ -284,7 +285,7 @@ def returns(arguments: argparse.Namespace, console: Console) -> dict[str, Any]:
     """Return after some minutes of training, evaluations of the peers aside, and the curves."""
     python, folder = peers_python(arguments), Path(arguments.runs)
     found: dict[str, Any] = {}
-    systems = ("slipstream", *(PEERS if arguments.with_sbx else ["stable-baselines3"]))
+    systems = tuple(arguments.systems)
     for env in arguments.robots:
         runs: dict[str, list[dict[str, Any]]] = {name: [] for name in systems}
         for seed in track(range(arguments.seeds), env, console=console):
@@ -310,7 +311,7 @@ def returns(arguments: argparse.Namespace, console: Console) -> dict[str, Any]:
                 ", ".join(f"{r['score']:,.0f}" for r in rs),
                 f"{mean[name]:,.0f}",
                 f"{statistics.mean(r['steps'] for r in rs):,.0f}",
-                f"{mean['slipstream'] / mean[name]:.2f}",
+                f"{mean['slipstream'] / mean[name]:.2f}" if "slipstream" in mean else "",
             )
     Console().print(table)
     _draw_returns(found, ROOT / arguments.figures / "pipeline_returns")
@@ -336,7 +337,7 @@ def _returned_here(env: str, seed: int, seconds: float, folder: Path) -> dict[st
 def _draw_returns(found: dict[str, Any], out: Path) -> None:
     figure = Figure(figsize=(4.2 * len(found), 3.4), layout="constrained")
     panels = figure.subplots(1, len(found), squeeze=False)[0]
-    colours = dict(zip(("slipstream", *PEERS), ("tab:blue", "tab:orange", "tab:green")))
+    colours = dict(zip(SYSTEMS, ("tab:blue", "tab:orange", "tab:green")))
     for panel, (env, runs) in zip(panels, found.items()):
         for name, rs in runs.items():
             for i, r in enumerate(rs):
@@ -390,7 +391,7 @@ def main() -> None:
     four.add_argument("--runs", default="runs/pipeline-returns", help="where runs go; those that are there are kept")
     for many in (three, four):
         many.add_argument("--seeds", type=int, default=3)
-        many.add_argument("--with-sbx", action="store_true", help="beside Stable-Baselines3")
+        many.add_argument("--systems", nargs="+", default=SYSTEMS[:2], choices=SYSTEMS, help="which ones run")
     arguments = parser.parse_args()
     result = arguments.function(arguments, Console(stderr=True))
     out = ROOT / arguments.figures / f"pipeline_{arguments.command}.json"
