@@ -185,3 +185,23 @@ def test_many_moving_boxes_beside_other_solids_are_refused_with_the_way_out():
         physics.load(world.format(boxes + cylinder))
     assert physics.load(world.format(boxes + cylinder), self_collision=False).nv == 30
     assert physics.load(world.format(boxes)).nv == 24
+
+
+def test_worlds_of_one_packet_do_not_disturb_each_other_with_many_pairs():
+    body = '<body euler="{} {} 0"><joint type="slide" axis="1 0 0"/><geom type="cylinder" size="0.05 0.1"/></body>'
+    m = model_of("".join(body.format(40 * k, 25 * k) for k in range(9)))
+    rng, data = np.random.default_rng(0), mujoco.MjData(m)
+    qpos, expected = rng.uniform(-1.0, 1.0, (48, m.nq)), []
+    for row in qpos:
+        data.qpos[:] = row
+        mujoco.mj_forward(m, data)
+        expected.append(sorted({tuple(sorted(geoms)) for geoms in data.contact.geom.tolist()}))
+    model = physics.load(m)
+    pairs, positions = model.slot_pairs, columns(qpos, kind(double=True))
+    assert len(pairs) > 32  # more than a word has bits
+    where = pose(model, positions)
+    nothing = Found([-1.0] * 12, [[0.0] * 7 for _ in range(12)], 0.0)
+    found = add_convex(model, where, pairs, lambda link: tree_offset(where, link), nothing, positions[0])
+    codes = rows(found.codes, len(qpos)).astype(int)
+    touching = [sorted({pairs[code].sorted_geoms for code in row if code >= 0}) for row in codes]
+    assert touching == expected

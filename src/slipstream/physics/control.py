@@ -81,7 +81,7 @@ def unsigned(value: int, like: Scalar) -> Any:
 
 def memory(like: Scalar, size: int) -> Any:
     """Room for some numbers in every world, which a kernel can reach by their index."""
-    return [type(like)(0)] * size if isinstance(like, (int, float)) else dr.alloc_local(type(like), size, type(like)(0))
+    return [type(like)(0)] * size if isinstance(like, (int, float)) else dr.alloc_local(type(like), size)
 
 
 def lowest_bit(bits: Any) -> Any:

@@ -119,9 +119,6 @@ def _each(near: Sequence[Any], visit: Callable, state: list[Scalar], like: Scala
         for k, is_near in enumerate(near[begin : begin + BITS]):
             word = word | dr.select(is_near, unsigned(1 << k, like), unsigned(0, like))
         words.append(word)
-    stored = memory(words[0], len(words) + 1)
-    for k, word in enumerate(words):
-        stored[k] = word
 
     def step(index: Any, word: Any, *flat: Any) -> tuple:
         def look() -> list[Any]:
@@ -130,7 +127,10 @@ def _each(near: Sequence[Any], visit: Callable, state: list[Scalar], like: Scala
         new = dr.if_stmt((), word != 0, look, lambda: [x + 0.0 for x in flat])
         word = word & (word - dr.select(word == 0, unsigned(0, like), unsigned(1, like)))
         done = word == 0
-        following = stored[dr.minimum(index + 1, len(words))]
+        # Kept in `memory` and read here, after loops, words came out wrong in worlds of one packet that differ.
+        following = unsigned(0, like)
+        for k, later in enumerate(words[1:]):
+            following = dr.select(index == k, later, following)
         return dr.select(done, index + 1, index), dr.select(done, following, word), *new
 
     begin = (unsigned(0, like), words[0], *state)

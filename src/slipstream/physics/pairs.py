@@ -41,9 +41,6 @@ COSTS = {(BOX, BOX): 60, (CAPSULE, BOX): 20, (SPHERE, BOX): 3, (SPHERE, CYLINDER
 
 MOST_SELF_PAIRS = 3000
 """All pairs of moving geoms are tested in every step, and a kernel that tests more would compile for many minutes."""
-MOST_BOXES_AMONG_SOLIDS = 4
-"""Pairs of moving boxes in a model that also has solids in the loop: with ten of them (Go2) LLVM makes code that Dr.Jit
-cannot place, and the process ends. With three (T1) all is well."""
 SMALLEST_FRICTION = 1e-5
 SMALLEST_IMPEDANCE, LARGEST_IMPEDANCE = 1e-4, 0.9999
 
@@ -157,12 +154,6 @@ def find_pairs(
         why = f"{moving:,} pairs of moving geoms may touch each other, more than {MOST_SELF_PAIRS:,} "
         why += f"(two boxes count for {COSTS[BOX, BOX]} round ones); {way_out}"
         refusals.append(Refusal("<geom>", why))
-    touching = [pair for pair in pairs if not pair.is_external]
-    boxes = sum(pair.kinds == (BOX, BOX) for pair in touching)
-    if boxes > MOST_BOXES_AMONG_SOLIDS and any(pair.is_convex for pair in touching):
-        why = f"{boxes} pairs of moving boxes may touch each other beside cylinders, ellipsoids or meshes, more than "
-        why += f"{MOST_BOXES_AMONG_SOLIDS}; exclude some, or load without self-collision (self_contacts=0, "
-        refusals.append(Refusal("<geom>", f"{why}check-model --no-self-collision)."))
     return pairs, refusals, out
 
 
