@@ -35,6 +35,8 @@ class TransitionWriter:
         self._pixels = np.zeros((n_step, lanes, layout.pixels), np.uint8) if layout.pixels else None
         self._length = np.zeros(lanes, np.int64)
         """How many of the last n steps belong to the episode."""
+        self._all_under_way = False
+        """Whether all episodes are so long that their next step makes a row whole."""
         self._time = 0
 
     @property
@@ -72,11 +74,34 @@ class TransitionWriter:
             self._pixels[now, :, : len(observation)] = observation.T
         row[:, where["action"]] = action.T
         row[:, where["reward"]] = 0.0
+        ended = terminated | truncated
+        if self._all_under_way and b"\1" not in ended.tobytes():  # a third of the time that ended.any() takes
+            self._open[:, :, where["reward"].start] += self._weights[now][:, None] * reward
+            self._write_oldest((now + 1) % n, following)
+        else:
+            self._add_one_by_one(now, reward, terminated, ended, following)
+        self._time += 1
+
+    def _write_oldest(self, begin: int, following: np.ndarray) -> None:
+        """What nearly all steps come to: the row that began n - 1 steps ago is whole in all environments."""
+        where, rows = self._layout.slices, self._open[begin]
+        rows[:, where["discount"]] = self._powers[-1]
+        if self._pixels is None:
+            rows[:, where["next_observation"]] = following.T
+            self._region.write(rows)
+        else:
+            self._pixels[begin, :, len(following) :] = following.T
+            self._region.write(rows, self._pixels[begin])
+
+    def _add_one_by_one(
+        self, now: int, reward: np.ndarray, terminated: np.ndarray, ended: np.ndarray, following: np.ndarray
+    ) -> None:
+        """Where episodes begin or end."""
+        n = len(self._open)
         self._length += 1
         ages = self._ages[now]
         alive = ages[:, None] < self._length
-        self._open[:, :, where["reward"].start] += alive * (self._weights[now][:, None] * reward)
-        ended = terminated | truncated
+        self._open[:, :, self._layout.slices["reward"].start] += alive * (self._weights[now][:, None] * reward)
         # Whole are the rows that began n - 1 steps ago, and all of an episode that has ended.
         whole = alive & (ended | (ages == n - 1)[:, None])
         begins, lanes = np.nonzero(whole)
@@ -84,7 +109,7 @@ class TransitionWriter:
             self._write(begins, lanes, ages[begins], terminated, following)
         self._length[ended] = 0
         np.minimum(self._length, n - 1, out=self._length)
-        self._time += 1
+        self._all_under_way = bool((self._length == n - 1).all())
 
     def settle(self, observation: np.ndarray) -> None:
         """What environments show now, after resets, is of no concern here."""
