@@ -16,7 +16,7 @@ from slipstream.spaces import Box, Discrete, MultiDiscrete, Space
 Observe = Callable[[Any], np.ndarray]
 """An observation of Gymnasium's to `[features]`: float32, or bytes of an image."""
 Act = Callable[[np.ndarray], Any]
-"""`[components]` of ours to an action of Gymnasium's."""
+"""`[components]` of ours to an action of Gymnasium's, which may be the same memory: some environments keep it."""
 
 SMALLEST_IMAGE = 36
 """Pixels in height and width below which pictures are taken for numbers: convolutions need some room."""
@@ -93,8 +93,9 @@ def _box_action(space: Any, name: str) -> tuple[Box, Act]:
     if not size or np.any(low >= high):
         raise ValueError(f"Actions of {name} are {_shown(space)}, where nothing can be chosen. {WAY_OUT}")
     box = Box(size, _bounds(low), _bounds(high))
-    # A copy each time: some environments keep the action they were given.
-    return box, lambda action: np.array(action, dtype).reshape(shape)
+    if len(shape) == 1 and dtype == np.float32:
+        return box, lambda action: action
+    return box, lambda action: action.astype(dtype).reshape(shape)
 
 
 def _flat_box(space: Any) -> tuple[Box, Observe]:

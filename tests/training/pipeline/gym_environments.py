@@ -106,6 +106,18 @@ class Pixels(gymnasium.Env):
         return picture.transpose(2, 0, 1) if self.first else picture
 
 
+class Keeper(Countdown):
+    """Keeps the very arrays it was given as actions."""
+
+    def __init__(self):
+        super().__init__()
+        self.taken: list[np.ndarray] = []
+
+    def step(self, action):
+        self.taken.append(action)
+        return super().step(action)
+
+
 class Wordy(gymnasium.Env):
     observation_space = spaces.Dict({"word": spaces.Text(5)})
     action_space = spaces.Discrete(2)

@@ -15,6 +15,7 @@ from slipstream.replay.layout import RowLayout
 from slipstream.spaces import Box, from_json
 from slipstream.training.pipeline.blocks import Block
 from slipstream.training.pipeline.child import Job, run_child
+from slipstream.training.pipeline.flock import Flock
 from slipstream.training.pipeline.numpy_policy import NumpyPolicy
 from slipstream.training.pipeline.ring import Region
 from slipstream.training.pipeline.rollouts import RolloutWriter, Slabs
@@ -63,9 +64,9 @@ def sample(job: Job) -> None:
     reporter = Reporter(Status.from_json(job["status"]), job["column"])
     seeds = np.random.SeedSequence(job["seed"])
     lanes = job["lanes"]
-    simulators = [
-        Simulator(job["env"], job["options"], int(s), strict=job["strict"]) for s in seeds.generate_state(lanes)
-    ]
+    flock = Flock(
+        [Simulator(job["env"], job["options"], int(s), strict=job["strict"]) for s in seeds.generate_state(lanes)]
+    )
     rng = np.random.default_rng(seeds.spawn(1)[0])
     weights = Weights.from_json(job["weights"])
     arrays = weights.empty()
@@ -73,14 +74,10 @@ def sample(job: Job) -> None:
 
     def begin() -> tuple[Writer, np.ndarray, np.ndarray, np.ndarray]:
         """New episodes, of which nothing is written yet: what is seen, and their returns and lengths so far."""
-        first = np.stack([s.reset() for s in simulators], axis=-1)
-        return make_writer(job), first, np.zeros(lanes), np.zeros(lanes, np.int64)
+        return make_writer(job), flock.reset(), np.zeros(lanes), np.zeros(lanes, np.int64)
 
     writer, observation, returns, lengths = begin()
     following = observation.copy()
-    reward = np.zeros(lanes, np.float32)
-    terminated, truncated = np.zeros(lanes, bool), np.zeros(lanes, bool)
-    step_of = [s.step for s in simulators]
     odd = dict.fromkeys(ODDITIES, 0)
     version = NONE
     while not reporter.told_to_stop:
@@ -94,30 +91,28 @@ def sample(job: Job) -> None:
         if weights.version != version:
             version = weights.read(arrays)
             reporter.put("version", version)
-        unit, action, kept = policy.act(observation, True, rng)
-        for lane, step in enumerate(step_of):
-            following[:, lane], reward[lane], terminated[lane], truncated[lane] = step(action[:, lane])
-        writer.add(observation, unit, kept, reward, terminated, truncated, following)
+        unit, action, kept = policy.act(observation.T, True, rng)
+        flock.step(action, observation, following)
+        writer.add(observation.T, unit, kept, flock.reward, flock.terminated, flock.truncated, following.T)
         observation, following = following, observation
-        returns += reward
+        returns += flock.reward
         lengths += 1
-        ended = terminated | truncated
+        ended = flock.terminated | flock.truncated
         if ended.any():
-            for lane in np.flatnonzero(ended):
-                observation[:, lane] = simulators[lane].reset()
+            for lane in np.flatnonzero(ended).tolist():
+                observation[lane] = flock.begin(lane)
             reporter.add("episodes", int(ended.sum()))
             reporter.add("lengths", int(lengths[ended].sum()))
             reporter.add("returns", float(returns[ended].sum()))
             reporter.add("return_squares", float(np.square(returns[ended]).sum()))
             returns[ended], lengths[ended] = 0.0, 0
             for name in odd:
-                now = sum(s.oddities.get(name, 0) for s in simulators)
+                now = flock.oddities(name)
                 reporter.add(f"oddities/{name}", now - odd[name])
                 odd[name] = now
-        writer.settle(observation)
+        writer.settle(observation.T)
         reporter.add("steps", lanes)
-    for simulator in simulators:
-        simulator.close()
+    flock.close()
 
 
 if __name__ == "__main__":

@@ -63,12 +63,20 @@ class Simulator:
         self.name, self.strict = name, strict
         self.env = make_environment(name, options, render=render)
         self.observation, self._observe = observation_of(self.env.observation_space, name)
-        self.action, self._act = action_of(self.env.action_space, name)
+        self.action, self.act_as = action_of(self.env.action_space, name)
         self.oddities: dict[str, int] = {}
         self.info: dict[str, Any] = {}
         self._seed: int | None = seed
         self._last = np.zeros(self.observation.size, np.float32)
-        self._is_usual = _check_of(self.observation)
+        self._is_usual = check_of(self.observation, (self.observation.size,))
+
+    @property
+    def sees_numbers(self) -> bool:
+        """Whether observations are lists of numbers as they are, which need no translation."""
+        from gymnasium.spaces import Box as GymnasiumBox
+
+        space = self.env.observation_space
+        return self.observation.image is None and isinstance(space, GymnasiumBox) and len(space.shape) == 1
 
     @property
     def limit(self) -> int | None:
@@ -85,11 +93,8 @@ class Simulator:
         seed = self._seed if seed is None else seed
         self._seed = None
         given, self.info = self.env.reset(seed=seed)
-        observation = self._features(given)
-        if self._is_usual(observation) or self._only_outside(observation):
-            self._last = observation
-            return observation
-        self._last = np.zeros_like(observation)
+        observation = self.features(given)
+        self._last = observation if self.is_usable(observation) else np.zeros_like(observation)
         return self._last
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool]:
@@ -101,12 +106,9 @@ class Simulator:
         Returns:
             The observation `[features]`, the reward, and whether the episode was terminated or truncated.
         """
-        given, reward, terminated, truncated, self.info = self.env.step(self._act(action))
-        observation, reward = self._features(given), float(reward)
-        if not math.isfinite(reward):
-            self._count(BAD_REWARD, f"a reward of {reward}")
-            reward = 0.0
-        if self._is_usual(observation) or self._only_outside(observation):
+        given, reward, terminated, truncated, self.info = self.env.step(self.act_as(action.copy()))
+        observation, reward = self.features(given), self.usable_reward(float(reward))
+        if self.is_usable(observation):
             self._last = observation
             return observation, reward, bool(terminated), bool(truncated)
         return self._last, reward, bool(terminated), True
@@ -121,7 +123,8 @@ class Simulator:
     def close(self) -> None:
         self.env.close()
 
-    def _features(self, given: Any) -> np.ndarray:
+    def features(self, given: Any) -> np.ndarray:
+        """An observation of the environment's as `[features]`; whether it can be used is another question."""
         try:
             features = self._observe(given)
         except Exception as error:
@@ -133,8 +136,17 @@ class Simulator:
             )
         return features
 
-    def _only_outside(self, observation: np.ndarray) -> bool:
-        """Count what is wrong with an observation: whether it can be used nevertheless."""
+    def usable_reward(self, reward: float) -> float:
+        """The reward, or 0 in the place of one that is not finite, which is counted."""
+        if math.isfinite(reward):
+            return reward
+        self._count(BAD_REWARD, f"a reward of {reward}")
+        return 0.0
+
+    def is_usable(self, observation: np.ndarray) -> bool:
+        """Whether an observation is finite; what is wrong with it is counted."""
+        if self._is_usual(observation):
+            return True
         if not np.isfinite(observation).all():
             where = int(np.flatnonzero(~np.isfinite(observation))[0])
             self._count(NOT_FINITE, f"an observation whose feature {where} is {observation[where]}")
@@ -153,16 +165,25 @@ class Simulator:
         self.oddities[what] = self.oddities.get(what, 0) + 1
 
 
-def _check_of(box: Box) -> Callable[[np.ndarray], Any]:
-    """A quick test that is only passed by observations that are finite and within the space."""
+def check_of(box: Box, shape: tuple[int, ...]) -> Callable[[np.ndarray], Any]:
+    """A quick test that is only passed by observations that are finite and within the space.
+
+    Args:
+        box: the space.
+        shape: of one observation or several, `[features]` or `[lanes, features]`, one after the other in memory.
+    """
     if box.image is not None:
         return lambda observation: True
     if not np.isfinite(box.lows).any() and not np.isfinite(box.highs).any():
         # The square of what is not finite is not finite either. (Nor is that of 1e20: such are looked at again.)
-        return lambda observation: math.isfinite(np.dot(observation, observation))
+        def is_finite(observation: np.ndarray) -> bool:
+            numbers = observation.reshape(-1)
+            return math.isfinite(np.dot(numbers, numbers))
+
+        return is_finite
     most = np.finfo(np.float32).max
     lows, highs = np.maximum(box.lows, -most), np.minimum(box.highs, most)
-    fits = np.empty((2, box.size), bool)
+    fits = np.empty((2, *shape), bool)
     above, below = fits
 
     def within(observation: np.ndarray) -> bool:
