@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from rollouts import LANES, SMALL, SPACES, STEPS, algorithm, learn, new_learner, new_rollout
+from rollouts import LANES, SMALL, STEPS, algorithm, learn, new_learner, new_rollout
 
 from slipstream.algos.pieces import in_pieces
 from slipstream.algos.settings import A2CConfig, PPOConfig
