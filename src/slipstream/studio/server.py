@@ -23,7 +23,7 @@ from slipstream.studio.catalogue import Catalogue, Run
 from slipstream.studio.panel import ALL, NOTHING, OVER, PUSHES, Panel
 from slipstream.studio.playing import Playing
 from slipstream.studio.ports import HOST, choose_port
-from slipstream.studio.scene import paint_sky
+from slipstream.studio.scene import ROOT, paint_sky
 from slipstream.studio.standings import read_agents
 
 FRAME = 1.0 / 30.0
@@ -131,6 +131,7 @@ class Studio:
 
     def _fail(self, error: Exception) -> None:
         self._stop_playing()
+        self.server.scene.remove_by_name(ROOT)  # what a scene has drawn before it failed
         self.trouble = _one_line(error)
 
     # Runs.
@@ -138,6 +139,7 @@ class Studio:
     def _look_around(self) -> None:
         """Look at the directory: which runs there are, and what is new about the one that is watched."""
         changed = self.catalogue.scan()
+        self.panel.leaving.sweep()
         self._look_at_standings()
         if changed:
             watched = [] if self.run is None else [self.run.name]
