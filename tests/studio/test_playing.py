@@ -73,8 +73,8 @@ def play(server, panel):
     """Puts a run on the page."""
     made: list[Playing] = []
 
-    def begin(run: Any, worlds: int | None = 4, which: str = "latest") -> Playing:
-        made.append(Playing(server, panel, RunDirectory.open(run), worlds, which))
+    def begin(run: Any, worlds: int | None = 4, which: str = "latest", saved_source: bool = False) -> Playing:
+        made.append(Playing(server, panel, RunDirectory.open(run), worlds, which, saved_source))
         return made[-1]
 
     yield begin
@@ -201,6 +201,19 @@ def test_worlds_without_a_picture_are_traced(play, panel, own_worlds):
     assert len(step) == 9 and panel.extra.visible
     assert second == pytest.approx(2.0 * first)
     assert "return" in playing.describe() and "m/s" not in playing.describe()
+
+
+def test_a_world_whose_file_is_gone_is_played_as_its_run_has_kept_it(play, own_worlds):
+    file = own_worlds / "worlds.py"
+    file.rename(own_worlds / "elsewhere.py")
+    try:
+        with pytest.raises(ValueError, match=r"worlds\.py is gone. --saved-source takes the copy"):
+            play(own_worlds / "Hidden")
+        playing = play(own_worlds / "Hidden", saved_source=True)
+        playing.one_step()
+        assert playing.after["step"].tolist() == [1, 1, 1, 1]
+    finally:
+        (own_worlds / "elsewhere.py").rename(file)
 
 
 def test_an_environment_of_gymnasium_draws_itself(play, tmp_path):
