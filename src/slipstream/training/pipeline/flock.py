@@ -44,11 +44,14 @@ class Flock:
             after: where goes what is seen afterwards.
         """
         reward, terminated, truncated = self.reward, self.terminated, self.truncated
+        act_as, plain = self._act_as, self._plain
         rows = action.T.copy()  # environments may keep what they are given
-        for lane, step in enumerate(self._steps):
-            given, reward[lane], terminated[lane], truncated[lane], _ = step(self._act_as(rows[lane]))
-            plain = type(given) is np.ndarray and given.shape == self._plain
-            after[lane] = given if plain else self._simulators[lane].features(given)
+        for lane, (step, row) in enumerate(zip(self._steps, rows)):
+            given, reward[lane], terminated[lane], truncated[lane], _ = step(act_as(row))
+            if type(given) is np.ndarray and given.shape == plain:
+                after[lane] = given
+            else:
+                after[lane] = self._simulators[lane].features(given)
         if not (self._is_usual(after) and math.isfinite(np.dot(reward, reward))):
             self._look_closer(before, after)
 
