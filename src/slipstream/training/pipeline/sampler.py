@@ -100,8 +100,8 @@ def sample(job: Job) -> None:
         observation, following = following, observation
         returns += flock.reward
         step += 1
-        ended = flock.terminated | flock.truncated
-        if b"\1" in ended.tobytes():  # a third of the time that ended.any() takes
+        if flock.any_ended:
+            ended = flock.terminated | flock.truncated
             for lane in np.flatnonzero(ended).tolist():
                 observation[lane] = flock.begin(lane)
             reporter.add("episodes", int(ended.sum()))
