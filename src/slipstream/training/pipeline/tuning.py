@@ -36,7 +36,7 @@ UPDATES_MATTER = 2.0 / 3.0
 
 LANES = (1, 2, 4, 8, 16, 32, 64)
 GUESSED_LANES = 16
-"""On top of a bare step of HalfCheetah, 8 cost a quarter and 16 a fifth of it; 32 are no cheaper, they miss the caches."""
+"""On top of a bare step of HalfCheetah, 8 cost a quarter of it, 16 a fifth; 32 are no cheaper."""
 
 
 @dataclass(frozen=True)
