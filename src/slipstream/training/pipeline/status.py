@@ -55,7 +55,8 @@ class Reporter:
 
     def __init__(self, status: Status, number: int):
         # Numbers of Python, which are read and written in a third of the time that NumPy's take.
-        self._mine = {name: array[number : number + 1].data for name, array in status.block.arrays.items()}
+        arrays = status.block.arrays
+        self._mine: dict[str, Any] = {name: array[number : number + 1].data for name, array in arrays.items()}
 
     def add(self, name: str, amount: float) -> None:
         self._mine[name][0] += amount
