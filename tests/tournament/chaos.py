@@ -219,7 +219,9 @@ class Chaos:
 
     def _kill_pod(self) -> bool:
         """One at work, or one that is starting."""
-        return self._kill_one(self.processes("ray::QuickPod", "ray::IDLE", "default_worker.py"))
+        # A node's raylet, which starts them, is told by the same words how.
+        found = self.processes("ray::QuickPod", "ray::IDLE", "default_worker.py")
+        return self._kill_one([process for process in found if not is_raylet(process)])
 
     def _kill_driver(self) -> bool:
         return self._kill_one(self.processes("quick_driver.py"))
@@ -321,6 +323,12 @@ def children(process: psutil.Process) -> list[psutil.Process]:
 
 def is_alive(node, kind: str) -> bool:
     return all(info.process.poll() is None for info in node.all_processes.get(kind, []))
+
+
+def is_raylet(process: psutil.Process) -> bool:
+    with contextlib.suppress(psutil.Error):
+        return process.name() == "raylet"
+    return False
 
 
 def send_kill(process: psutil.Process) -> bool:
