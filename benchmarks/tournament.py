@@ -3,7 +3,8 @@
 All three train the same agents by the same code, for quanta of the same length, in as many processes of one core each
 and for as long. Measured are the wall-clock time from the start of the process until somebody's ranking score reaches
 the target, and in the end the score of whoever is best on episodes that nobody was ranked by. An agent is trained
-before the first of them, so that none has to compile the kernels that the others then find on disk.
+before the first of them, so that none has to compile the kernels that the others then find on disk. When the time is
+over, pods of the tournament hand in what they have so far; Tune ends its own, and what they have not reported is lost.
 
     python benchmarks/tournament.py --env cartpole --worlds 16 --target 475 --minutes 0.5 --quantum 3
     python benchmarks/tournament.py --env hopper --target 2000 --minutes 4 --quantum 20
@@ -212,12 +213,14 @@ def by_tune(options: argparse.Namespace, folder: Path, began: float) -> dict[str
         run_config=tune.RunConfig(
             storage_path=str(folder / "tune"),
             verbose=0,
-            checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False, checkpoint_frequency=1, num_to_keep=2),
+            checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False, checkpoint_frequency=1, num_to_keep=4),
         ),
     )
     tuner.fit()
     ray.shutdown()
-    reports = [json.loads(line) for line in (folder / "reports.jsonl").read_text().splitlines()]
+    if not (file := folder / "reports.jsonl").exists():
+        sys.exit(f"In {options.minutes:g} minutes no quantum of {options.one} came to its end: give more --minutes.")
+    reports = [json.loads(line) for line in file.read_text().splitlines()]
     best = max(reports, key=lambda r: r["score"])
     score = judged(plan, best["folder"])
     return {
