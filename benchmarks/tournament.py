@@ -5,6 +5,8 @@ and for as long. Measured are the wall-clock time from the start of the process 
 the target, and in the end the score of whoever is best on episodes that nobody was ranked by. An agent is trained
 before the first of them, so that none has to compile the kernels that the others then find on disk. When the time is
 over, pods of the tournament hand in what they have so far; Tune ends its own, and what they have not reported is lost.
+All start from the settings of the world's preset, which population-based training then varies; with --start random, all
+from settings drawn out of the ranges within which it does.
 
     python benchmarks/tournament.py --env cartpole --worlds 16 --target 475 --minutes 0.5 --quantum 3
     python benchmarks/tournament.py --env hopper --target 2000 --minutes 4 --quantum 20
@@ -80,6 +82,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=1.0, help="of training, for each way and seed")
     parser.add_argument("--quantum", type=float, default=3.0, help="seconds")
     parser.add_argument("--pods", type=int, default=2)
+    parser.add_argument("--start", choices=("preset", "random"), default="preset", help="settings of new starts")
     parser.add_argument("--episodes", type=int, default=50)
     parser.add_argument("--final-episodes", type=int, default=400)
     parser.add_argument("--seeds", type=int, default=3)
@@ -115,13 +118,21 @@ def make_plan(options: argparse.Namespace, folder: Path) -> Any:
         pods=options.pods,
         minutes=options.minutes,
         quantum_seconds=options.quantum,
-        generator="pbt",
+        generator="pbt" if options.start == "random" else f"{Path(__file__).resolve()}:pbt_from_preset",
         episodes=options.episodes,
         final_episodes=options.final_episodes,
         ensemble=2,
         database=f"sqlite:///{folder}/leaderboard.sqlite",
         storage=f"{folder}/agents",
     )
+
+
+def pbt_from_preset(leaders: Any, situation: Any, rng: Any) -> Any:
+    """A generator: population-based training whose new starts have the settings of the tournament."""
+    from slipstream.tournament.generator import Proposal, pbt
+
+    proposal = pbt(leaders, situation, rng)
+    return proposal if proposal.parent is not None else Proposal(None)
 
 
 def by_tournament(options: argparse.Namespace, folder: Path, began: float) -> dict[str, Any]:
@@ -198,7 +209,7 @@ def by_tune(options: argparse.Namespace, folder: Path, began: float) -> dict[str
     ray.init("local", num_cpus=options.pods, include_dashboard=False, log_to_driver=False,
              logging_level=logging.ERROR, object_store_memory=100 * 2**20)  # fmt: skip
     plain = {"plan": plan.to_json(), "reports": str(folder / "reports.jsonl")}
-    chosen = spaces if population else {}
+    chosen = spaces if options.start == "random" else dict(situation.settings)
     tuner = tune.Tuner(
         tune.with_resources(trainable(), {"cpu": 1}),
         param_space={**plain, **chosen, "number": tune.randint(0, 2**30)},

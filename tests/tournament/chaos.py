@@ -86,7 +86,8 @@ class Chaos:
 
         # Nodes are started by threads, so that Ray's own way of ending them with whoever has started them is no good.
         head = {"num_cpus": 0, "object_store_memory": STORE, "include_dashboard": False, "include_log_monitor": False}
-        self.cluster = Cluster(True, head_node_args={**head, "gcs_server_port": self._port}, shutdown_at_exit=False)
+        self.cluster = Cluster(True, head_node_args={**head, **agent_ports(), "gcs_server_port": self._port},
+                               shutdown_at_exit=False)  # fmt: skip
 
     def go_on(self) -> None:
         """Drive it, in a thread, until it is over or gives up."""
@@ -183,7 +184,7 @@ class Chaos:
     def _add_node(self) -> None:
         cluster = self.cluster
         try:
-            cluster.add_node(num_cpus=2, object_store_memory=STORE, wait=False)
+            cluster.add_node(num_cpus=2, object_store_memory=STORE, wait=False, **agent_ports())
         except Exception:  # it was killed, or took too long
             known = {p.pid for node in cluster.list_all_nodes() for p in node_processes(node)}
             for process in self.processes("raylet/raylet"):
@@ -294,6 +295,12 @@ class Chaos:
             time.sleep(0.2)
         own = {p.pid for p in psutil.Process().children(recursive=True) if "postgres" in p.name()}
         return [p for p in left if p.pid not in own]
+
+
+def agent_ports() -> dict[str, int]:
+    """Of a node's helpers. A raylet that is not told them dies if one takes 15 s to start, as on a busy machine."""
+    names = ("metrics_agent_port", "metrics_export_port", "runtime_env_agent_port", "dashboard_agent_listen_port")
+    return {name: free_port() for name in names}
 
 
 def free_port() -> int:
