@@ -132,10 +132,10 @@ def report(results: dict[str, list[dict[str, Any]]]) -> None:
 
 def draw(results: dict[str, list[dict[str, Any]]], out: Path) -> None:
     """Return against minutes, one panel for each robot."""
-    columns = 3
+    columns = min(len(results), 3)
     rows = -(-len(results) // columns)
     figure = Figure(figsize=(4 * columns, 3.1 * rows), layout="constrained")
-    axes = figure.subplots(rows, columns, squeeze=False).flat
+    axes = list(figure.subplots(rows, columns, squeeze=False).flat)
     for axis, (robot, runs) in zip(axes, results.items()):
         for r in runs:
             seconds, _, values = zip(*r["curve"])
@@ -145,7 +145,7 @@ def draw(results: dict[str, list[dict[str, Any]]], out: Path) -> None:
         axis.grid(alpha=0.3)
         axis.spines[["top", "right"]].set_visible(False)
         axis.legend(frameon=False, loc="lower right")
-    for axis in list(axes)[len(results) :]:
+    for axis in axes[len(results) :]:
         axis.set_axis_off()
     figure.supylabel("return without exploration")
     for suffix in (".png", ".svg"):
