@@ -102,8 +102,8 @@ def report(results: dict[str, list[dict[str, Any]]], throughput: dict[int, dict[
     for epochs, run in throughput.items():
         print(
             f"Training throughput: {run['steps_per_second']:,.0f} steps/s with 2,048 worlds and {epochs} epochs (in "
-            f"the end a mean return of {run['score']:.0f}), {run['steps_per_second'] / theirs:.0f} times the {theirs:,.0f} "
-            "of Stable-Baselines3"
+            f"the end a mean return of {run['score']:.0f}), {run['steps_per_second'] / theirs:.0f} times "
+            f"the {theirs:,.0f} of Stable-Baselines3"
         )
 
 
