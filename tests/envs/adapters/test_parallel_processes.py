@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -193,6 +194,15 @@ def test_nothing_is_left(how, tmp_path):
     _, said = host.communicate()
     assert gone(pids)
     assert host.returncode == {"end": 0, "wait": -signal.SIGINT, "hang": -signal.SIGKILL}[how], said
+
+
+def test_processes_outlive_the_thread_that_started_them():
+    made = []
+    thread = threading.Thread(target=lambda: made.append(slipstream.make(COUNTDOWN, num_worlds=4, processes=2)))
+    thread.start()
+    thread.join()
+    time.sleep(0.2)  # a signal would have come by now
+    assert made[0].step(STILL).final_observation["dog"][0].tolist() == [1.0] * 4
 
 
 def test_processes_end_with_their_worlds():
