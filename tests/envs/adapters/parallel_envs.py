@@ -49,7 +49,7 @@ class Countdown(ParallelEnv):
 
 
 class Faulty(Countdown):
-    """Goes wrong in step 3; with `where`, only if that file is there."""
+    """Goes wrong in step 3; with `where`, only if that file is there. Where it gets stuck, there is another one."""
 
     def __init__(self, how="raise", where=""):
         self.how, self.where = how, where
@@ -62,6 +62,7 @@ class Faulty(Countdown):
     def _fail(self):
         if self.how == "raise":
             raise RuntimeError("the gripper is stuck")
+        Path(f"{self.where}.stuck").touch()
         while self.how == "hang" or Path(self.where).exists():
             if self.how == "wait":
                 time.sleep(0.01)

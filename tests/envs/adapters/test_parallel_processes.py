@@ -155,6 +155,13 @@ def test_a_step_that_is_interrupted_is_waited_for_by_the_next(tmp_path):
     assert worlds.step(STILL).final_observation["dog"][0].tolist() == [steps[0] + 1] * 4
 
 
+def test_a_question_that_nobody_has_heard_is_asked_again():
+    worlds = slipstream.make(COUNTDOWN, num_worlds=4, processes=2)
+    worlds.step(STILL)
+    worlds.engine.stepping.arrays["asked"][0] += 1  # all that a Ctrl-C has left before anybody is woken
+    assert worlds.step(STILL).final_observation["dog"][0].tolist() == [3.0] * 4
+
+
 # Ends.
 
 HOST = """
@@ -187,6 +194,8 @@ def test_nothing_is_left(how, tmp_path):
     )
     assert host.stdout is not None
     pids = json.loads(host.stdout.readline())
+    while how != "end" and not (tmp_path / "gate.stuck").exists():
+        time.sleep(0.02)
     if how == "wait":
         os.killpg(host.pid, signal.SIGINT)
     elif how == "hang":
