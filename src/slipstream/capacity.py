@@ -1,4 +1,4 @@
-"""How much memory this machine has left for us."""
+"""How much memory this machine has left for us, and how many cores."""
 
 from __future__ import annotations
 
@@ -11,6 +11,13 @@ import jax
 
 WORTH_ASKING = 64 * 2**20
 """So many bytes are always there: asking how many there are takes longer than getting them."""
+
+
+def usable_cores() -> int:
+    """How many cores this process may use: several runs may share a machine, each on its own."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def require_memory(sizes: Iterable[int], what: str, way_out: str, backend: str = "llvm") -> None:

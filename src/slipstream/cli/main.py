@@ -97,11 +97,12 @@ def _is_heard() -> bool:
 def _run_command(name: str, arguments: list[str]) -> int:
     module, name, options = parse(name, arguments)
     from slipstream.arrays import BackendError
+    from slipstream.child_process import ChildFailed
     from slipstream.runs.directory import RunError
 
     try:
         return module.run(options)
-    except (ValueError, BackendError, RunError) as error:
+    except (ValueError, BackendError, ChildFailed, RunError) as error:
         print(f"slipstream {name}: {error}", file=sys.stderr)
         return BAD_INPUT
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from slipstream.child_process import ChildFailed
 from slipstream.envs.statistics import EpisodeTotals
 from slipstream.runs.checkpoint import best_score, save_checkpoint
 from slipstream.runs.directory import RunDirectory
@@ -147,13 +148,16 @@ class Loop:
         return self._earlier + time.perf_counter() - self._began
 
     def __call__(self) -> Result:
-        """Run it. What goes wrong in training is raised when everything has been saved."""
+        """Run it. What goes wrong in training is raised when everything has been saved that can be."""
         try:
             return self._run()
         except TrainingFailed as error:
             self._save(last=True)
             self.run.log(f"failed at step {self.trainer.step}: {error}")
             raise
+        except ChildFailed as error:  # in the middle of a rollout: there is nothing whole to be saved
+            self.run.log(f"failed at step {self.trainer.step}: {error}")
+            raise TrainingFailed(str(error)) from error
 
     def _run(self) -> Result:
         reached = stopped = False

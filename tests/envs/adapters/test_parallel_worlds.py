@@ -2,51 +2,10 @@
 
 import numpy as np
 import pytest
-from gymnasium import spaces
-from pettingzoo import ParallelEnv
+from parallel_envs import Countdown
 
 import slipstream
 from slipstream.envs.adapters.parallel_worlds import ParallelWorld
-
-
-class Countdown(ParallelEnv):
-    """Each agent leaves when it has said 1 often enough; after 6 steps everybody is cut off."""
-
-    metadata = {"name": "countdown"}
-    possible_agents = ["cat_0", "cat_1", "dog"]
-
-    def observation_space(self, agent):
-        return spaces.Box(-np.inf, np.inf, (2,) if agent == "dog" else (1,), np.float32)
-
-    def action_space(self, agent):
-        return spaces.Discrete(2)
-
-    def _seen(self, agents):
-        dog = np.array([self.steps, self.offset], np.float32)
-        return {a: dog if a == "dog" else np.array([self.said[a]], np.float32) for a in agents}
-
-    def reset(self, seed=None, options=None):
-        self.offset = np.random.default_rng(seed).random()
-        self.agents, self.steps = list(self.possible_agents), 0
-        self.said = dict.fromkeys(self.agents, 0)
-        return self._seen(self.agents), {a: {} for a in self.agents}
-
-    def step(self, actions):
-        self.steps += 1
-        before = self.agents
-        assert set(actions) == set(before)
-        for agent, action in actions.items():
-            self.said[agent] += int(action)
-        terminated = {a: self.said[a] >= 3 for a in before}
-        truncated = {a: self.steps >= 6 for a in before}
-        self.agents = [a for a in before if not (terminated[a] or truncated[a])]
-        return (
-            self._seen(before),
-            {a: float(actions[a]) for a in before},
-            terminated,
-            truncated,
-            {a: {} for a in before},
-        )
 
 
 @pytest.fixture
@@ -115,11 +74,14 @@ def test_an_environment_is_named_by_its_module():
         slipstream.make("pettingzoo:mpe3.simple_tag_v3")
 
 
-def test_two_policies_learn_in_it_and_resume(tmp_path):
+@pytest.mark.parametrize("several", [False, True])
+def test_two_policies_learn_in_it_and_resume(tmp_path, several):
     run = tmp_path / "run"
+    world = "pettingzoo:parallel_envs:Countdown" if several else ParallelWorld(Countdown)
     options = dict(num_worlds=4, rollout_length=8, hidden=(16,), quiet=True)
-    result = slipstream.train(ParallelWorld(Countdown), run=run, total_steps=3_200, **options)
+    options |= {"env_options": {"processes": 2}} if several else {}
+    result = slipstream.train(world, run=run, total_steps=3_200, **options)
     assert set(result.returns) == {"cat", "dog"} and result.returns["cat"] > 2.0  # at random, cats say 2.5 of 3
-    again = slipstream.train(ParallelWorld(Countdown), resume=run, total_steps=3_840, quiet=True)
+    again = slipstream.train(*(() if several else (world,)), resume=run, total_steps=3_840, quiet=True)
     assert again.step == 3_840
     assert slipstream.load(run, policy="dog").act([[0.0], [0.5]]).shape == (1,)

@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 
-from slipstream.training.pipeline.blocks import Block
+from slipstream.shared_memory import Block
 from slipstream.training.pipeline.ring import Region
 from slipstream.training.pipeline.weights import Weights
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from slipstream.training.pipeline.child import Job, run_child
+from slipstream.child_process import Job, run_child
 from slipstream.training.pipeline.numpy_policy import NumpyPolicy
 from slipstream.training.pipeline.simulators import Simulator
 from slipstream.training.pipeline.status import Reporter, Status

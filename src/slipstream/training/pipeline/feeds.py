@@ -13,7 +13,7 @@ from slipstream.algos.algo import Replay, Rollout
 from slipstream.capacity import require_memory
 from slipstream.replay.layout import RowLayout
 from slipstream.replay.rows import unpack
-from slipstream.training.pipeline.blocks import Block
+from slipstream.shared_memory import Block
 from slipstream.training.pipeline.ring import Ring
 from slipstream.training.pipeline.rollouts import Rollouts
 

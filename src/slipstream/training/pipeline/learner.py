@@ -10,11 +10,11 @@ import numpy as np
 
 from slipstream.algos.algo import SURPRISE, Algorithm, Update
 from slipstream.algos.settings import OffPolicyConfig
+from slipstream.capacity import usable_cores
 from slipstream.envs.env import Group
 from slipstream.training.config import PipelineConfig, TrainConfig
 from slipstream.training.pipeline.feeds import Feed
 from slipstream.training.pipeline.split import SplitUpdate, two_devices
-from slipstream.training.pipeline.tuning import usable_cores
 from slipstream.training.policies import Policies, committed
 from slipstream.training.saving import from_named_arrays, named_arrays
 from slipstream.training.starting import starting_state

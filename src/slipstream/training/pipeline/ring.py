@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from slipstream.runs.array_file import Streamed
-from slipstream.training.pipeline.blocks import Block, fence
+from slipstream.shared_memory import Block, fence
 
 CHUNK = 1 << 24
 """Bytes of a region that are copied at once when it is saved."""

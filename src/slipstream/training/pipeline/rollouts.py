@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from slipstream.training.pipeline.blocks import Block, fence
+from slipstream.shared_memory import Block, fence
 
 SLABS = 2
 

@@ -11,10 +11,10 @@ from typing import Protocol
 
 import numpy as np
 
+from slipstream.child_process import Job, run_child
 from slipstream.replay.layout import RowLayout
+from slipstream.shared_memory import Block
 from slipstream.spaces import Box, from_json
-from slipstream.training.pipeline.blocks import Block
-from slipstream.training.pipeline.child import Job, run_child
 from slipstream.training.pipeline.flock import Flock
 from slipstream.training.pipeline.numpy_policy import NumpyPolicy
 from slipstream.training.pipeline.ring import Region

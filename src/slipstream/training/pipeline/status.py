@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from slipstream.training.pipeline.blocks import Block
+from slipstream.shared_memory import Block
 from slipstream.training.pipeline.simulators import ODDITIES
 
 COUNTERS = ("steps", "episodes", "lengths", "version", "life")

@@ -14,7 +14,7 @@ import jax
 import numpy as np
 
 from slipstream.algos.algo import Replay
-from slipstream.capacity import available_memory
+from slipstream.capacity import available_memory, usable_cores
 from slipstream.envs.statistics import EpisodeTotals
 from slipstream.replay.layout import RowLayout
 from slipstream.runs.checkpoint import Checkpoint
@@ -36,7 +36,6 @@ from slipstream.training.pipeline.tuning import (
     kept_choice,
     sampler_counts,
     search,
-    usable_cores,
 )
 from slipstream.training.policies import ByPolicy
 from slipstream.training.saving import named_arrays

@@ -8,7 +8,6 @@ is kept with the run, and for the machine: the next run begins with it.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -67,13 +66,6 @@ class Measured:
     def frames(self) -> float:
         """Samples that are learned from in a second."""
         return self.updates * self.choice.batch
-
-
-def usable_cores() -> int:
-    """How many cores this process may use: several runs may share a machine, each on its own."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def sampler_counts(cores: int) -> list[int]:

@@ -9,8 +9,8 @@ import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from slipstream.child_process import Job, give_up, run_child
 from slipstream.training.film import FilmError
-from slipstream.training.pipeline.child import Job, give_up, run_child
 from slipstream.training.pipeline.filming import film_episode, filmed_simulator
 from slipstream.training.pipeline.numpy_policy import NumpyPolicy
 from slipstream.training.pipeline.status import Reporter, Status

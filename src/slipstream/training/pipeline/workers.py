@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -15,20 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from slipstream.child_process import GIVEN_UP, TRACEBACK, Job, ending, last_words, start_child
 from slipstream.training.health import TrainingFailed
-from slipstream.training.pipeline.child import GIVEN_UP, TRACEBACK, Job
 
 FAILURES = 3
 """So many failures of a process in a row, without a step to be proud of in between, end the run."""
 
 ENOUGH_STEPS = 1000
 """A process that has taken so many steps has shown that the environment works."""
-
-LAST_WORDS = 16_384
-"""Bytes of what a process has said that are looked at; it may say more, but not fill the disk."""
-
-SINGLE = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1")
-"""Processes are the parallelism: threads of theirs would be in each other's way."""
 
 STARTING = 60.0
 """Seconds that a process may take to make its environments, at the least."""
@@ -78,21 +69,8 @@ class Worker:
     def start(self) -> None:
         plan = self.plan
         self._steps, self._started = plan.steps(), time.monotonic()
-        job = json.dumps({**plan.job(), "path": sys.path}).encode() + b"\n"
         self._output = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 (it lives as long as the process)
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", plan.module],
-            stdin=subprocess.PIPE,
-            stdout=self._output,
-            stderr=self._output,
-            pass_fds=plan.descriptors,
-            start_new_session=True,  # a Ctrl-C on the terminal is for the learner, which then tells the others
-            env={**os.environ, **SINGLE},
-        )
-        assert self._process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):
-            self._process.stdin.write(job)
-            self._process.stdin.flush()
+        self._process = start_child(plan.module, plan.job(), plan.descriptors, self._output)
 
     def failure(self) -> str | None:
         """What has gone wrong, if something has: the process is over then, and `last_words` may say more."""
@@ -105,11 +83,8 @@ class Worker:
                 return None
             self._kill_with_traceback()
             how = f"took no step for {quiet:.0f} s"
-        elif code < 0:
-            how = f"was ended by {signal.Signals(-code).name}"
         else:
-            words = self.last_words().splitlines()
-            how = f"failed: {words[-1]}" if code and words else f"ended by itself with exit code {code}"
+            how = ending(code, self.last_words())
             self.hopeless = code == GIVEN_UP
         proud = plan.steps() - self._steps >= ENOUGH_STEPS
         self.failures = 1 if proud else self.failures + 1
@@ -126,8 +101,7 @@ class Worker:
         self._process.wait()
 
     def last_words(self) -> str:
-        size = os.fstat(self._output.fileno()).st_size
-        return os.pread(self._output.fileno(), LAST_WORDS, max(0, size - LAST_WORDS)).decode(errors="replace").strip()
+        return last_words(self._output)
 
     def stop(self, end: float) -> None:
         """It has been told to: wait until it is over, and not past `end` (`time.monotonic`)."""

@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from slipstream.training.pipeline.blocks import ALIGNMENT, Block
+from slipstream.shared_memory import ALIGNMENT, Block
 
 
 def test_another_process_sees_what_is_written_and_writes_what_is_seen():
@@ -14,7 +14,7 @@ def test_another_process_sees_what_is_written_and_writes_what_is_seen():
     block["a"][:] = 1.5, 2.5, 3.5
     code = """
 import json, sys
-from slipstream.training.pipeline.blocks import Block
+from slipstream.shared_memory import Block
 block = Block.from_json(json.loads(sys.argv[1]))
 block["b"][:] = int(block["a"].sum() * 2)
 """
