@@ -17,7 +17,7 @@ import drjit as dr
 from slipstream.physics import spatial as sp
 from slipstream.physics.boxes import Touch
 from slipstream.physics.control import as_array, negated, unsigned
-from slipstream.physics.convex import FACE, Deepest, Solid, along_axes
+from slipstream.physics.convex import AROUND, FACE, Deepest, Solid, along_axes
 from slipstream.physics.spatial import Scalar
 
 PARALLEL, ALONG = 0.996, 0.0888
@@ -59,7 +59,7 @@ class _Feature:
     def face(self, k: Any) -> tuple[Any, tuple, Scalar]:
         """A face around the first corner: its place, its normal, and whether all of the feature is on it."""
         table, (a, b, c) = self.table, self.places
-        place = dr.select(self.is_rolled, self.cap, table.place(table.place(a + 3) + 2 * k))
+        place = dr.select(self.is_rolled, self.cap, table.place(table.place(a + 3) + AROUND * k))
         normal, corner = table.vector(place), table.vector(a)
         limit = 1e-5 * self.solid.reach
         on = True
@@ -78,7 +78,7 @@ class _Feature:
         """Both ends of an edge."""
         table, (a, b, c) = self.table, self.places
         second = dr.select(a == b, c, b)
-        end = dr.select(self.dimension > 1.5, second, table.place(table.place(a + 3) + 2 * k + 1))
+        end = dr.select(self.dimension > 1.5, second, table.place(table.place(a + 3) + AROUND * k + 1))
         ends = (*table.vector(a), *table.vector(end))
         ends = tuple(dr.select(self.is_rolled, x, y) for x, y in zip(self.line, ends))
         return ends[:3], ends[3:]
