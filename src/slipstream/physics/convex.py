@@ -102,7 +102,7 @@ def along_axes(solid: Solid, local: Sequence[Scalar]) -> tuple:
 
 
 def farthest_corner(corners: Corners, local: Sequence[Scalar], near: Any = None) -> tuple[Any, tuple]:
-    """The place and the coordinates of the corner of a hull that is furthest along a direction; zeros if it has none."""
+    """The place and the coordinates of the corner of a hull that is furthest along a direction; zeros without any."""
     like = local[0]
 
     def look(k: Any, best: Any, place: Any, x: Any, y: Any, z: Any) -> tuple:

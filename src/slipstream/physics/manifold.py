@@ -155,9 +155,10 @@ def face_touches(one: Solid, two: Solid, found: Deepest) -> tuple[Scalar, list[T
     sign = dr.select(faces | negated(by_first), 1.0, -1.0)
     normal = tuple(x * sign for x in out)
     kept = _largest_four(kept, owner.table.vector(base))
+    tilt = dr.abs(sp.dot(n, out))  # of two faces; heights are over one, and distances across the other
     touches = []
     for exists, *local in kept.points[:MOST]:
-        height = _height(owner, base, local)
+        height = tilt * _height(owner, base, local)
         point = sp.scaled(-0.5 * height, out, along_axes(owner.solid, local))
         touches.append(Touch(exists > 0.5, point, height, normal))
     return (faces | edges) & (kept.count > 0.5), touches

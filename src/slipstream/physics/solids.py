@@ -1,11 +1,12 @@
 """Convex geoms as numbers in one table, so that a kernel can pick any pair of them by its number.
 
-A record of a solid: ball, block (three numbers each), radius, where its corners begin and how many of them are looked at
-one by one, bounds, middle, reach, caps. A corner: three coordinates, where its faces begin and how many they are. A face
-of a corner: where the face is, the corner before this one on it, and three corners that touch a plane with this one if
-it is the lowest (of a face with three corners the third of them is this one itself). A face: its normal, where its polygon begins and how many corners it
-has. A polygon: where its corners are, anticlockwise from outside. A pair: its solids, its margin, whether it may
-touch with faces, its number among all pairs in slots. Places are numbers of the table, which float32 holds exactly.
+A record of a solid: ball, block (three numbers each), radius, where its corners begin and how many of them are looked
+at one by one, bounds, middle, reach, caps. A corner: three coordinates, where its faces begin and how many they are. A
+face of a corner: where the face is, the corner before this one on it, and three corners that touch a plane with this
+one if it is the lowest (of a face with three corners the third of them is this one itself). A face: its normal, where
+its polygon begins and how many corners it has. A polygon: where its corners are, anticlockwise from outside. A pair:
+its solids, its margin, whether it may touch with faces, its number among all pairs in slots. Places are numbers of the
+table, which float32 holds exactly.
 """
 
 # MuJoCo's Python package has no type stubs for its compiled part.
@@ -77,8 +78,8 @@ def table_geoms(model: Model) -> list[int]:
 def tables(model: Model, types: ArrayTypes) -> list[Any]:
     """The arrays on the device that `step` reads beside the state, for `Env.tables` or for `dr.freeze(state_fn=...)`.
 
-    There are some only for models in which cylinders, ellipsoids or meshes may touch other geoms than planes, or hulls of
-    many corners may touch anything. A frozen function would not know by itself that it depends on them.
+    There are some only for models in which cylinders, ellipsoids or meshes may touch other geoms than planes, or hulls
+    of many corners may touch anything. A frozen function would not know by itself that it depends on them.
     """
     if not types.compiled or not table_geoms(model):
         return []
