@@ -141,11 +141,12 @@ def _climb(corners: Corners, local: Sequence[Scalar], has_any: Any, place: Any, 
         at, here = table.vector(there), (x, y, z)
         up = sp.dot(sp.minus(at, here), local) > least
         place = dr.select(up, there, place)
-        here = (dr.select(up, a, b) for a, b in zip(at, here))
+        x, y, z = (dr.select(up, a, b) for a, b in zip(at, here))
         going = up | (edge + 1 < count)
-        return k + 1, going, dr.select(up, zero, edge + 1), place, *here
+        return k + 1, going, dr.select(up, zero, edge + 1), place, x, y, z
 
-    state = (zero, has_any, zero, place, *corner)
+    x, y, z = corner
+    state = (zero, has_any, zero, place, x, y, z)
     found = dr.while_loop(state, lambda k, going, *_: going & (k < MOST_CLIMBS), go)
     return found[3], tuple(found[4:])
 
