@@ -10,7 +10,7 @@ average as many bytes as the gradient has. From these parts follows the model: a
 
     fixed + worlds per device * cost of a world + messages * (2 log2(P) * latency + 2 (P - 1) / P * bytes / bandwidth).
 
-Prints tables and writes docs/figures/parallel.json. Let nothing else run meanwhile.
+Prints tables (in Markdown) and writes docs/figures/parallel.json. Let nothing else run meanwhile.
 """
 
 from __future__ import annotations
@@ -25,12 +25,11 @@ import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import tyro
-from rich.console import Console
-from rich.table import Table
 
 from slipstream.training.choices import default_config
 from slipstream.training.config_json import to_json
@@ -44,6 +43,9 @@ SMALL_MESSAGES = 14
 """Averages of an update of PPO beside those of gradients: advantages, counts, metrics, the normaliser's statistics."""
 
 DEVICES = (1, 2, 8, 64, 512)
+
+PUBLISHED = "a humanoid learns to run in 16 minutes with one GPU, and in about 4 with several (Liang et al. 2018)."
+"""As the paper is cited: how many GPUs the 4 minutes took is not known here."""
 
 AVERAGE = """
 import json, os, sys, time
@@ -220,6 +222,10 @@ def main(options: Parallel) -> None:
 
     rollout = default_config(options.env).driver.whole(1) // default_config(options.env).driver.num_worlds
     results = {
+        "settings": {n: v for n, v in vars(options).items() if n not in ("out", "json")},
+        "versions": {name: version(name) for name in ("jax", "drjit")},
+        "cores": os.cpu_count(),
+        "load": os.getloadavg()[2],
         "env": options.env,
         "setups": [asdict(s) | {"best": best[s.name], "turns": found[s.name]} for s in setups],
         "averages": averages,
@@ -232,6 +238,7 @@ def main(options: Parallel) -> None:
                 model, worlds // n, rollout, network_of_fast, options.faster
             ),
         },
+        "published": PUBLISHED,
     }
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.write_text(json.dumps(results, indent=2) + "\n")
@@ -265,26 +272,40 @@ def _on_paper(
 
 
 def _show(results: dict[str, Any]) -> None:
-    console = Console(width=120)
-    table = Table("who", "worlds", "steps/s", "iteration", "simulation", "inference", "update", title=results["env"])
-    for setup in results["setups"]:
-        b = setup["best"]
-        parts = (f"{1e3 * b[name]:,.1f} ms" for name in ("iteration", "simulation", "inference", "update"))
-        table.add_row(setup["name"], f"{setup['worlds']:,}", f"{b['steps_per_second']:,.0f}", *parts)
-    console.print(table)
-    gradient = results["gradient"]
-    console.print(f"A gradient has {gradient['bytes']:,} bytes; an iteration averages {gradient['per_iteration']}.")
-    for size, seconds in results["averages"].items():
-        console.print(f"Averaging {size:,} bytes takes {1e3 * seconds:.3f} ms.")
+    """The tables that are in the documentation."""
+    names = ("iteration", "simulation", "inference", "update")
+    setups = [
+        [s["name"], f"{s['worlds']:,}", f"{s['best']['steps_per_second']:,.0f}"]
+        + [f"{1e3 * s['best'][name]:,.0f} ms" for name in names]
+        for s in results["setups"]
+    ]
+    _print_table([results["env"], "worlds", "steps/s", *names], setups)
+    gradient, averages = results["gradient"], results["averages"].items()
+    sizes = ", ".join(f"{size:,} bytes {1e3 * seconds:.2f} ms" for size, seconds in averages)
+    print(f"A gradient has {gradient['bytes']:,} bytes; an iteration averages {gradient['per_iteration']}. Averages of "
+          f"{results['settings']['processes']} processes here take: {sizes}.\n")  # fmt: skip
+    model = results["model"]
+    print(f"An iteration on one core: {1e3 * model['fixed']:.1f} ms and {1e6 * model['per_world']:.0f} us a world.\n")
     for name, rows in results["on_paper"].items():
-        table = Table(
-            "devices", "weak: steps/s", "efficiency", "strong: steps/s", "speed-up", title=f"On paper: {name}"
-        )
-        for r in rows:
-            weak = (f"{r['weak_steps_per_second']:,.0f}", f"{100 * r['weak_efficiency']:.0f} %")
-            strong = (f"{r['strong_steps_per_second']:,.0f}", f"{r['strong_speed_up']:.1f}")
-            table.add_row(str(r["devices"]), *weak, *strong)
-        console.print(table)
+        first = [f"on paper: {name}", "weak: steps/s", "efficiency", "strong: steps/s", "speed-up"]
+        cells = [
+            [
+                str(r["devices"]),
+                f"{r['weak_steps_per_second']:,.0f}",
+                f"{100 * r['weak_efficiency']:.0f} %",
+                f"{r['strong_steps_per_second']:,.0f}",
+                f"{r['strong_speed_up']:.1f}",
+            ]
+            for r in rows
+        ]
+        _print_table(first, cells)
+    print(f"Published: {PUBLISHED}")
+
+
+def _print_table(head: list[str], rows: list[list[str]]) -> None:
+    for line in (head, ["---"] * len(head), *rows):
+        print("| " + " | ".join(line) + " |")
+    print()
 
 
 if __name__ == "__main__":

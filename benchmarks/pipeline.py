@@ -379,7 +379,7 @@ def main() -> None:
     two = command("sampling", sampling, "samples/s against the number of samplers")
     two.add_argument("--sampled", nargs="+", default=[CHEETAH, "Pendulum-v1"], help="environments")
     two.add_argument("--numbers", type=int, nargs="+", default=[1, 2, 3, 4], help="of samplers")
-    two.add_argument("--envs", type=int, default=8, help="environments of each sampler")
+    two.add_argument("--envs", type=int, default=16, help="environments of each sampler")
     two.add_argument("--seconds", type=float, default=10.0)
     two.add_argument("--turns", type=int, default=2, help="how often; the best counts")
     three = command("solve", solve, "from the typed command to a goal")

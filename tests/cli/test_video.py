@@ -34,6 +34,10 @@ class Hidden(Env):
 class Seen(Hidden):
     def draw(self, state):
         return Picture([Circle((float(state["x"][0]), 0.0), 0.1)], (-1.0, -1.0, 2.0, 1.0))
+
+class Wrong(Hidden):
+    def draw(self, state):
+        return Picture([Circle((state["y"], 0.0), 0.1)], (-1.0, -1.0, 2.0, 1.0))
 """
 
 
@@ -41,7 +45,7 @@ class Seen(Hidden):
 def folder(tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("films")
     (path / "worlds.py").write_text(WORLD)
-    for name in ("Seen", "Hidden"):
+    for name in ("Seen", "Hidden", "Wrong"):
         run = ("--run", str(path / name), "--worlds", "4", "--rollout", "4", "--steps", "16", "--quiet")
         assert main(["train", f"{path}/worlds.py:{name}", *run, "--set", "hidden=[4]"]) == OK
     return path
@@ -77,6 +81,8 @@ def test_several_worlds_are_filmed_side_by_side(folder, capsys):
     ("arguments", "complaint"),
     [
         (("Hidden",), "no method draw(state)"),
+        (("Wrong",), "worlds.py:30, in draw `return Picture([Circle((state["),
+        (("Wrong",), "`: KeyError: 'y'"),
         (("Seen", "--out", "film.avi"), "not 'film.avi'"),
         (("Seen", "--width", "8"), "at least 16 x 16 pixels"),
         (("Seen", "--steps", "0"), "--steps must be at least 1, got 0"),

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from slipstream.studio import charts
 from slipstream.studio.charts import POINTS, Plan, aligned, curves_of, plan_charts, points_of, thinned, value_range
 
 STEPS = np.arange(1.0, 1001.0)
@@ -69,3 +70,29 @@ def test_the_range_holds_all_values_and_is_calm():
     assert thinned(np.zeros((2, 7)), 5).shape == (2, 5)
     constant = curves_of(Plan("", "", ("steps_per_second",)), "step", COLUMNS, {})
     assert value_range(constant)[0] < 10.0 < value_range(constant)[1]
+
+
+class Shown:
+    """A chart on the page."""
+
+    visible, removed = True, False
+
+    def remove(self) -> None:
+        self.removed = True
+
+
+def test_a_chart_that_goes_is_hidden_at_once_and_removed_when_browsers_have_caught_up(monkeypatch):
+    now = 100.0
+    monkeypatch.setattr(charts.time, "monotonic", lambda: now)
+    leaving, first, second = charts.Leaving(), Shown(), Shown()
+    leaving.add(first)
+    now += 0.5 * charts.LAG
+    leaving.add(second)
+    leaving.sweep()
+    assert not first.visible and not second.visible and not first.removed
+    now += 0.6 * charts.LAG
+    leaving.sweep()
+    assert first.removed and not second.removed
+    now += charts.LAG
+    leaving.sweep()
+    assert second.removed

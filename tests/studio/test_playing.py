@@ -73,8 +73,8 @@ def play(server, panel):
     """Puts a run on the page."""
     made: list[Playing] = []
 
-    def begin(run: Any, worlds: int | None = 4, which: str = "latest") -> Playing:
-        made.append(Playing(server, panel, RunDirectory.open(run), worlds, which))
+    def begin(run: Any, worlds: int | None = 4, which: str = "latest", saved_source: bool = False) -> Playing:
+        made.append(Playing(server, panel, RunDirectory.open(run), worlds, which, saved_source))
         return made[-1]
 
     yield begin
@@ -203,6 +203,19 @@ def test_worlds_without_a_picture_are_traced(play, panel, own_worlds):
     assert "return" in playing.describe() and "m/s" not in playing.describe()
 
 
+def test_a_world_whose_file_is_gone_is_played_as_its_run_has_kept_it(play, own_worlds):
+    file = own_worlds / "worlds.py"
+    file.rename(own_worlds / "elsewhere.py")
+    try:
+        with pytest.raises(ValueError, match=r"worlds\.py is gone. --saved-source takes the copy"):
+            play(own_worlds / "Hidden")
+        playing = play(own_worlds / "Hidden", saved_source=True)
+        playing.one_step()
+        assert playing.after["step"].tolist() == [1, 1, 1, 1]
+    finally:
+        (own_worlds / "elsewhere.py").rename(file)
+
+
 def test_an_environment_of_gymnasium_draws_itself(play, tmp_path):
     run = tmp_path / "gym"
     from slipstream.cli.main import OK, main
@@ -288,7 +301,8 @@ def test_what_goes_wrong_is_one_line_on_the_page(own_worlds, tmp_path):
         studio._look_around()
         studio._look_around()
         assert studio.playing is None
-        assert studio.panel.trouble.content == "**RuntimeError: there is no more paint**"
+        text = studio.panel.trouble.content
+        assert "RuntimeError: there is no more paint" in text and re.search(r"worlds\.py:\d+, in draw", text)
         assert "Broken" in studio.panel.status.content
     finally:
         studio.close()

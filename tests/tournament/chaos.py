@@ -86,7 +86,8 @@ class Chaos:
 
         # Nodes are started by threads, so that Ray's own way of ending them with whoever has started them is no good.
         head = {"num_cpus": 0, "object_store_memory": STORE, "include_dashboard": False, "include_log_monitor": False}
-        self.cluster = Cluster(True, head_node_args={**head, "gcs_server_port": self._port}, shutdown_at_exit=False)
+        self.cluster = Cluster(True, head_node_args={**head, **agent_ports(), "gcs_server_port": self._port},
+                               shutdown_at_exit=False)  # fmt: skip
 
     def go_on(self) -> None:
         """Drive it, in a thread, until it is over or gives up."""
@@ -183,7 +184,7 @@ class Chaos:
     def _add_node(self) -> None:
         cluster = self.cluster
         try:
-            cluster.add_node(num_cpus=2, object_store_memory=STORE, wait=False)
+            cluster.add_node(num_cpus=2, object_store_memory=STORE, wait=False, **agent_ports())
         except Exception:  # it was killed, or took too long
             known = {p.pid for node in cluster.list_all_nodes() for p in node_processes(node)}
             for process in self.processes("raylet/raylet"):
@@ -219,7 +220,9 @@ class Chaos:
 
     def _kill_pod(self) -> bool:
         """One at work, or one that is starting."""
-        return self._kill_one(self.processes("ray::QuickPod", "ray::IDLE", "default_worker.py"))
+        # A node's raylet, which starts them, is told by the same words how.
+        found = self.processes("ray::QuickPod", "ray::IDLE", "default_worker.py")
+        return self._kill_one([process for process in found if not is_raylet(process)])
 
     def _kill_driver(self) -> bool:
         return self._kill_one(self.processes("quick_driver.py"))
@@ -294,6 +297,12 @@ class Chaos:
         return [p for p in left if p.pid not in own]
 
 
+def agent_ports() -> dict[str, int]:
+    """Of a node's helpers. A raylet that is not told them dies if one takes 15 s to start, as on a busy machine."""
+    names = ("metrics_agent_port", "metrics_export_port", "runtime_env_agent_port", "dashboard_agent_listen_port")
+    return {name: free_port() for name in names}
+
+
 def free_port() -> int:
     """One that no outgoing connection is given, so that a head can come back to it."""
     while True:
@@ -321,6 +330,12 @@ def children(process: psutil.Process) -> list[psutil.Process]:
 
 def is_alive(node, kind: str) -> bool:
     return all(info.process.poll() is None for info in node.all_processes.get(kind, []))
+
+
+def is_raylet(process: psutil.Process) -> bool:
+    with contextlib.suppress(psutil.Error):
+        return process.name() == "raylet"
+    return False
 
 
 def send_kill(process: psutil.Process) -> bool:

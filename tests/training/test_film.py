@@ -13,6 +13,7 @@ from slipstream import physics
 from slipstream.envs import Worlds
 from slipstream.envs.drawing import BLUE, Circle, Picture
 from slipstream.envs.registry import NAMES, make_env
+from slipstream.envs.rules import RulesError
 from slipstream.training import film
 from slipstream.training.film import FilmError, write_film
 from slipstream.training.robot_film import SKY, RobotFilm
@@ -146,7 +147,7 @@ def test_a_film_that_fails_leaves_nothing_behind(tmp_path):
         def draw(self, state):
             return None if state["step"][0] == 2 else super().draw(state)
 
-    with pytest.raises(FilmError, match=r"Broken.draw returned no picture"):
+    with pytest.raises(RulesError, match=r"Broken.draw returned no picture"):
         write_film(make_film(Broken(), walk(5), 32, 32), tmp_path / "film.gif")
     assert list(tmp_path.iterdir()) == []
 

@@ -57,6 +57,19 @@ def integrators(trainer: FusedTrainer, iterations: int) -> list[tuple[str, int]]
     return seen
 
 
+# Presets.
+
+
+def test_a_humanoid_begins_with_coarse_physics_unless_somebody_says_otherwise():
+    assert default_config("humanoid").schedule == ("12M:integrator=euler",)
+    assert configure(Train(env="humanoid")).schedule == ("12M:integrator=euler",)
+    assert configure(Train(env="humanoid", schedule=("2M:integrator=euler",))).schedule == ("2M:integrator=euler",)
+    assert configure(Train(env="humanoid", schedule=("none",))).schedule == ()
+    assert default_config("humanoid", schedule=()).schedule == ()
+    for own in (default_config("humanoid", integrator="rk4"), default_config("humanoid", algo="sac")):
+        assert own.schedule == ()
+
+
 # What is written.
 
 

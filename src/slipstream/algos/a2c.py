@@ -11,6 +11,7 @@ from slipstream.algos.actor_critic import (
     descended,
     explained_variance,
     features_of,
+    gradient_of,
     make_actor_critic,
     prepare,
     scheduled,
@@ -67,9 +68,7 @@ def update(
     samples = prepare(config, average, learner, rollout)
     entropy_cost = scheduled(config.entropy_cost, config.entropy_cost_final, elapsed)
     rate = scheduled(config.learning_rate, config.learning_rate_final, elapsed)
-    gradient, metrics = jax.grad(loss, has_aux=True)(
-        learner.network, config, samples, samples.count(average), entropy_cost
-    )
+    gradient, metrics = gradient_of(loss, learner.network, config, samples, samples.count(average), entropy_cost)
     learner, taken = descended(learner, gradient, optimizer, rate, average)
     metrics = average(metrics) | {"learning_rate": rate, "explained_variance": explained_variance(samples, average)}
     return with_observed(learner, rollout, average), metrics | {"steps_skipped": 1.0 - taken}

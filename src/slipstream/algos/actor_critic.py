@@ -14,6 +14,7 @@ import optax
 
 from slipstream.algos.algo import Algorithm, Choice, Inputs, Rollout, WholeRollout
 from slipstream.algos.descent import descend
+from slipstream.algos.pieces import in_pieces
 from slipstream.algos.returns import generalized_advantage
 from slipstream.algos.samples import Samples, standardized, weighted_mean
 from slipstream.algos.settings import ActorCriticConfig
@@ -240,6 +241,21 @@ def value_after(learner: Learner, rollout: Rollout, following: jax.Array, carrie
 
     _, values = jax.lax.while_loop(pending, value_chunk, (jnp.zeros((), jnp.int32), following.reshape(-1)))
     return values.reshape(steps, lanes)
+
+
+def gradient_of(
+    loss: Callable[..., tuple[jax.Array, dict[str, jax.Array]]],
+    network: ActorCritic,
+    config: ActorCriticConfig,
+    batch: Samples,
+    *arguments: jax.Array,
+) -> tuple[ActorCritic, dict[str, jax.Array]]:
+    """The gradient of a loss and its metrics, both of which are sums over samples."""
+    gradient = jax.grad(loss, has_aux=True)
+    if network.memory is not None:  # what is remembered ties the samples of a lane together
+        return gradient(network, config, batch, *arguments)
+    found, _ = in_pieces(lambda some: (gradient(network, config, some, *arguments), ()), batch, config.hidden)
+    return found
 
 
 def scheduled(start: float, final: float | None, elapsed: jax.Array | float) -> jax.Array:

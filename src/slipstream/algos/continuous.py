@@ -240,7 +240,7 @@ def _critic_step(
         mean = head.mean(head.distribution(out)).mean(axis=0)
         return (error, gradient, mean.sum() / lanes), jnp.abs(mean - head.mean(target))
 
-    (error, gradient, value), surprise = in_pieces(of_lanes, (one, normal[0]))
+    (error, gradient, value), surprise = in_pieces(of_lanes, (one, normal[0]), config.critic_hidden or config.hidden)
     critics, taken = learner.critics.step(gradient, config.learning_rate, average)
     learner = eqx.tree_at(
         lambda s: (s.critics, s.slow_critics),
@@ -271,7 +271,8 @@ def _policy_step(
 
     def turn(state: tuple[Any, ...]) -> tuple[tuple[Any, ...], dict[str, jax.Array]]:
         policy, slow, temperature = state
-        (loss, gradient), _ = in_pieces(partial(of_lanes, policy.value), (one.observation, normal[1]))
+        seen = (one.observation, normal[1])
+        (loss, gradient), _ = in_pieces(partial(of_lanes, policy.value), seen, config.hidden)
         policy, _ = policy.step(gradient, config.learning_rate, average)
         if slow is not None:
             slow = optax.incremental_update(policy.value, slow, config.target_rate)

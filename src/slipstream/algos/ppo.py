@@ -12,6 +12,7 @@ from slipstream.algos.actor_critic import (
     descended,
     explained_variance,
     features_of,
+    gradient_of,
     make_actor_critic,
     prepare,
     scheduled,
@@ -103,7 +104,7 @@ def update(
     ) -> tuple[Learner, tuple[dict[str, jax.Array], jax.Array]]:
         index, count = inputs
         batch = samples.take(index, block)
-        gradient, metrics = jax.grad(loss, has_aux=True)(learner.network, config, batch, count, entropy_cost)
+        gradient, metrics = gradient_of(loss, learner.network, config, batch, count, entropy_cost)
         learner, taken = descended(learner, gradient, optimizer, rate, average)
         return learner, (metrics, 1.0 - taken)
 

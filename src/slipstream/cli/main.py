@@ -6,6 +6,8 @@ A subcommand is imported only when it is called, so that `slipstream --help` ans
 from __future__ import annotations
 
 import importlib
+import os
+import select
 import sys
 from typing import Any
 
@@ -70,11 +72,26 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _run(name: str, arguments: list[str]) -> int:
     try:
-        return _run_command(name, arguments)
+        try:
+            return _run_command(name, arguments)
+        finally:
+            sys.stdout.flush()
     except KeyboardInterrupt:
         # Also while libraries are still being imported: whoever stops a command wants no traceback.
         print(f"slipstream {name}: stopped.", file=sys.stderr)
         return INTERRUPTED
+    except BrokenPipeError:
+        if _is_heard():
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is still to be written at the end
+        return OK
+
+
+def _is_heard() -> bool:
+    """Whether somebody still reads what is printed: `head` stops when it has seen enough."""
+    listener = select.poll()
+    listener.register(sys.stdout.fileno(), 0)  # errors are always told
+    return not listener.poll(0)
 
 
 def _run_command(name: str, arguments: list[str]) -> int:

@@ -180,7 +180,8 @@ def plan_of(options: Tournament) -> Plan:
         given.setdefault("quantum_seconds", None)
     if options.seconds is not None:
         raise ValueError("--seconds is how long a run is trained: for a tournament give --quantum-seconds.")
-    return Plan(configure(options), **given)
+    # An agent's quanta may all be shorter than the coarse part of a preset: it would never meet the task's own physics.
+    return Plan(configure(dataclasses.replace(options, schedule=options.schedule or ("none",))), **given)
 
 
 def _report(outcome: Outcome, options: Tournament) -> None:

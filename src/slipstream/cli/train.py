@@ -71,7 +71,7 @@ class Configured:
     schedule: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
     """Coarse physics first: options of a robot task that hold until a step, as STEPS:name=value,name=value, such as
     8M:integrator=euler,self_contacts=0; then come the next --schedule, and in the end the task's own. Evaluations
-    are always of the task itself."""
+    are always of the task itself. By default as the world's preset says; `none`: the task's own from the beginning."""
     set: Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(help=_help_of_set())] = ()
     policy: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
     """Who shares a policy, as name=group,group; by default every group has its own."""
@@ -279,7 +279,7 @@ def configure(options: Configured, varied: Mapping[str, Any] | None = None) -> T
         "evaluate_every": options.evaluate_every,
         "checkpoint_every": options.checkpoint_every,
         "backend": options.backend,
-        "schedule": options.schedule or None,
+        "schedule": () if options.schedule == ("none",) else options.schedule or None,
         "log": options.log or None,
     }
     given = {name: value for name, value in changes.items() if value is not None}

@@ -40,6 +40,8 @@ class Watch:
     """Who can see it: by default this machine alone. Whoever can see the page can use all of its buttons."""
     worlds: int | None = None
     """In how many worlds to play; by default 64 robots, or fewer worlds that draw themselves."""
+    saved_source: bool = False
+    """Take worlds of your own as their runs have kept them, not as their files are now."""
     while_process: Annotated[int | None, tyro.conf.arg(name="while", metavar="PID")] = None
     """End when this process has ended."""
     wait: tyro.conf.FlagCreatePairsOff[bool] = False
@@ -58,7 +60,14 @@ def run(options: Watch) -> int:
     if not options.wait and not Path(options.run).is_dir():
         raise ValueError(f"There is no directory {options.run}: name a run, or a directory with runs in it.")
     os.nice(NICENESS)
-    studio = Studio(options.run, host=options.host, port=options.port, worlds=options.worlds, on_play=_step_back)
+    studio = Studio(
+        options.run,
+        host=options.host,
+        port=options.port,
+        worlds=options.worlds,
+        saved_source=options.saved_source,
+        on_play=_step_back,
+    )
     print(f"Watch {options.run} at {studio.address} (Ctrl-C ends it)", flush=True)
     gone, told = _end_of(options.while_process), _asked_to_stop()
     studio.serve(lambda: told.is_set() or gone())

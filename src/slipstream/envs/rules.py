@@ -13,7 +13,7 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
@@ -26,6 +26,7 @@ import numpy as np
 
 from slipstream.arrays import __file__ as arrays_file
 from slipstream.arrays import noting_foreign_arrays
+from slipstream.envs.drawing import Picture
 from slipstream.envs.env import Env
 
 PACKAGE = str(Path(__file__).parents[1])
@@ -124,6 +125,23 @@ def rehearse(env: Env, trace: Callable[[], Any]) -> None:
             raise
     if found:
         raise RulesError(f"{found[0]}: {NO_NUMPY}.")
+
+
+def picture_of(env: Env, state: Mapping[str, np.ndarray]) -> Picture:
+    """What a world looks like (`Env.draw`). What goes wrong in it becomes a `RulesError` that names file and line.
+
+    Args:
+        env: the world.
+        state: of a single world.
+    """
+    try:
+        picture = env.draw(state)
+    except Exception as error:
+        where = _place_in_rules([frame for frame, _ in traceback.walk_tb(error.__traceback__)], env)
+        raise RulesError(f"{where}: {type(error).__name__}: {' '.join(str(error).split())}") from error
+    if not isinstance(picture, Picture):
+        raise RulesError(f"{type(env).__name__}.draw returned no picture.")
+    return picture
 
 
 def numpy_in_reach(env: Env) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+import time
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -35,6 +37,8 @@ PART = "report/reward_"
 
 HEIGHT, TALL = 150, 210
 """Of charts, in pixels."""
+LAG = 5.0
+"""Seconds that a slow browser may be behind."""
 
 Columns = Mapping[str, np.ndarray]
 
@@ -157,6 +161,26 @@ def value_range(curves: Sequence[Curve]) -> tuple[float, float]:
     return math.floor((low - 0.02 * span) / grain) * grain, math.ceil((high + 0.02 * span) / grain) * grain
 
 
+class Leaving:
+    """Charts on their way out: hidden at once, removed later.
+
+    A browser removes what it is told to before it changes what it was told to change earlier, if both have come since
+    its last frame; it then complains of changes to charts that are gone.
+    """
+
+    def __init__(self) -> None:
+        self._charts: deque[tuple[float, Any]] = deque()
+
+    def add(self, chart: Any) -> None:
+        chart.visible = False
+        self._charts.append((time.monotonic() + LAG, chart))
+
+    def sweep(self) -> None:
+        """Remove those that no browser is still busy with."""
+        while self._charts and self._charts[0][0] <= time.monotonic():
+            self._charts.popleft()[1].remove()
+
+
 class Chart:
     """A chart on the page."""
 
@@ -181,9 +205,6 @@ class Chart:
         self.handle.data = aligned(curves)
         if _scales(curves) != self._scales:
             self._scales = self.handle.scales = _scales(curves)
-
-    def remove(self) -> None:
-        self.handle.remove()
 
 
 def _look(curves: Sequence[Curve], over: str) -> tuple:
@@ -220,10 +241,11 @@ class ChartBoard:
     Args:
         gui: of the page.
         container: what they are put into, a tab of the page.
+        leaving: takes those that are no longer wanted.
     """
 
-    def __init__(self, gui: Any, container: Any):
-        self.gui = gui
+    def __init__(self, gui: Any, container: Any, leaving: Leaving):
+        self.gui, self.leaving = gui, leaving
         with container:
             self.note = gui.add_markdown("*No metrics yet.*")
             self.folders = {
@@ -238,7 +260,7 @@ class ChartBoard:
         plans = plan_charts(shown)
         wanted = {(plan.section, plan.title): plan for plan in plans}
         for key in [key for key in self.charts if key not in wanted]:
-            self.charts.pop(key).remove()
+            self.leaving.add(self.charts.pop(key).handle)
         for key, plan in wanted.items():
             self._show_one(key, plan, curves_of(plan, over, shown, compared), over)
         for section, folder in self.folders.items():
@@ -254,4 +276,4 @@ class ChartBoard:
             with self.folders[plan.section]:
                 self.charts[key] = Chart(self.gui, plan, curves, over, None if old is None else old.handle.order)
             if old is not None:
-                old.remove()
+                self.leaving.add(old.handle)

@@ -9,6 +9,7 @@ import numpy as np
 
 from slipstream.envs.drawing import Picture
 from slipstream.envs.env import Env
+from slipstream.envs.rules import picture_of
 from slipstream.studio.scene import ROOT, Scene, add_floor, hex_colour
 from slipstream.studio.solids import Frame, Solids, add_picture
 from slipstream.studio.stage import State
@@ -45,10 +46,7 @@ class DrawnScene(Scene):
         server.scene.add_light_ambient(f"{ROOT}/light", intensity=0.9)
 
     def _picture(self, state: State, world: int) -> Picture:
-        picture = self.env.draw(one_world(state, world, self.num_worlds))
-        if picture is None:
-            raise ValueError(f"{type(self.env).__name__}.draw returned no picture.")
-        return picture
+        return picture_of(self.env, one_world(state, world, self.num_worlds))
 
     def _frames(self, picture: Picture) -> list[Frame]:
         """Where each world is, the first one in front; and where to look from."""
@@ -74,12 +72,12 @@ class DrawnScene(Scene):
 
     def _aim(self, width: float, height: float) -> None:
         if self.lies:
-            distance = 0.8 * max(width, height) + 0.4
-            self.camera = ((0.0, -0.62 * distance, 0.85 * distance), (0.0, -0.06 * height, 0.0))
+            distance = 0.75 * max(width, height) + 0.4
+            self.camera = ((0.0, -0.45 * distance, 0.92 * distance), (0.0, -0.05 * height, 0.0))
         else:
             distance, middle = 0.62 * max(width, 1.15 * height) + 0.4, 0.5 * height
             back = middle * math.sin(LEAN)
-            place = (0.15 * distance, back - 0.95 * distance, 0.9 * middle + 0.25 * distance)
+            place = (0.03 * distance, back - 0.97 * distance, 0.9 * middle + 0.2 * distance)
             self.camera = (place, (0.0, back, 0.9 * middle))
 
     def show(self, before: State, after: State, share: float, ended: np.ndarray) -> None:

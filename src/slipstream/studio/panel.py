@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from slipstream.runs.curves import COLORS
-from slipstream.studio.charts import ChartBoard
+from slipstream.studio.charts import ChartBoard, Leaving
 from slipstream.studio.standings import Agent, best_so_far, standings_text
 
 NEWEST, BEST = "newest, as it learns", "best so far"
@@ -41,6 +41,7 @@ class Panel:
 
     Attributes:
         charts: the curves.
+        leaving: charts that are no longer wanted.
     """
 
     def __init__(self, server: Any, wishes: Wishes):
@@ -63,7 +64,8 @@ class Panel:
         with curves:
             self.over = gui.add_dropdown("over", tuple(OVER))
             self.compare = gui.add_dropdown("compare with", (NOTHING,))
-        self.charts = ChartBoard(gui, curves)
+        self.leaving = Leaving()
+        self.charts = ChartBoard(gui, curves, self.leaving)
         with settings:
             self.settings = gui.add_markdown("")
         self._leaderboard: Any = None

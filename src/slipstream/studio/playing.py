@@ -29,9 +29,17 @@ class Playing:
         note: what a viewer should know, in one line.
     """
 
-    def __init__(self, server: Any, panel: Panel, run: RunDirectory, num_worlds: int | None, which: str):
+    def __init__(
+        self,
+        server: Any,
+        panel: Panel,
+        run: RunDirectory,
+        num_worlds: int | None,
+        which: str,
+        saved_source: bool = False,
+    ):
         self.note = ""
-        self.stage = Stage(run, num_worlds, which, self._warn)
+        self.stage = Stage(run, num_worlds, which, self._warn, saved_source)
         arena = self.stage.arena
         self.panel, self.speed = panel, 1.0
         self.before: State = arena.state()

@@ -64,7 +64,7 @@ class Traces:
     def __init__(self, panel: Panel, title: str, names: list[str], window: int | None):
         self.points: deque[np.ndarray] = deque(maxlen=window)
         self.steps: deque[int] = deque(maxlen=window)
-        self.count = len(names)
+        self.count, self.leaving = len(names), panel.leaving
         panel.extra.visible = True
         with panel.extra:
             self.handle = panel.gui.add_uplot(
@@ -97,7 +97,7 @@ class Traces:
         self.handle.data = self._data()
 
     def remove(self) -> None:
-        self.handle.remove()
+        self.leaving.add(self.handle)
 
 
 class TraceScene(Scene):

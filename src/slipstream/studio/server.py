@@ -23,7 +23,7 @@ from slipstream.studio.catalogue import Catalogue, Run
 from slipstream.studio.panel import ALL, NOTHING, OVER, PUSHES, Panel
 from slipstream.studio.playing import Playing
 from slipstream.studio.ports import HOST, choose_port
-from slipstream.studio.scene import paint_sky
+from slipstream.studio.scene import ROOT, paint_sky
 from slipstream.studio.standings import read_agents
 
 FRAME = 1.0 / 30.0
@@ -48,6 +48,7 @@ class Studio:
         host: str = HOST,
         port: int | None = None,
         worlds: int | None = None,
+        saved_source: bool = False,
         on_play: Callable[[], None] = lambda: None,
     ):
         """Args:
@@ -55,13 +56,14 @@ class Studio:
         host: who can see the page: with 127.0.0.1 this machine alone.
         port: where; None: 8080, or any other that is free.
         worlds: in how many worlds to play; None: as many as can be seen well.
+        saved_source: whether worlds of the user's are the copies that runs have kept.
         on_play: is called whenever something is ready to play, after compiling.
         """
         self.server = _start(host, port)
         self.address = f"http://{host}:{self.server.get_port()}"
         self.catalogue = Catalogue(folder)
         self.orders: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
-        self.number_of_worlds, self._on_play = worlds, on_play
+        self.number_of_worlds, self.saved_source, self._on_play = worlds, saved_source, on_play
         self.run: Run | None = None
         self.playing: Playing | None = None
         self.is_paused = False
@@ -131,6 +133,7 @@ class Studio:
 
     def _fail(self, error: Exception) -> None:
         self._stop_playing()
+        self.server.scene.remove_by_name(ROOT)  # what a scene has drawn before it failed
         self.trouble = _one_line(error)
 
     # Runs.
@@ -138,6 +141,7 @@ class Studio:
     def _look_around(self) -> None:
         """Look at the directory: which runs there are, and what is new about the one that is watched."""
         changed = self.catalogue.scan()
+        self.panel.leaving.sweep()
         self._look_at_standings()
         if changed:
             watched = [] if self.run is None else [self.run.name]
@@ -196,7 +200,14 @@ class Studio:
         self.panel.say(f"**{run.name}**: compiling its world ...")
         self.server.flush()
         try:
-            self.playing = Playing(self.server, self.panel, run.directory, self.number_of_worlds, self.panel.which)
+            self.playing = Playing(
+                self.server,
+                self.panel,
+                run.directory,
+                self.number_of_worlds,
+                self.panel.which,
+                self.saved_source,
+            )
         except Exception as error:  # worlds may be anybody's code
             self._fail(error)
             return

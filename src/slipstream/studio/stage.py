@@ -130,18 +130,26 @@ class Stage:
         checkpoint: whose weights.
     """
 
-    def __init__(self, run: RunDirectory, num_worlds: int | None, which: str, warn: Callable[[str], None]):
+    def __init__(
+        self,
+        run: RunDirectory,
+        num_worlds: int | None,
+        which: str,
+        warn: Callable[[str], None],
+        saved_source: bool = False,
+    ):
         """Args:
         run: whose policies.
         num_worlds: in how many worlds; None: as many as can be seen well.
         which: `latest` (then newer ones are taken up as they appear), `best`, or a checkpoint's name.
         warn: is told what a viewer should know.
+        saved_source: whether a world of the user's is the copy that the run has kept, if it has.
         """
         self.run, self.which = run, which
         self.described = run.config()
         config = from_json(self.described)
         self.policies, self._actors, self.checkpoint = _load(run, which)
-        world = world_of(run, config, False, warn)
+        world = world_of(run, config, saved_source and run.saved_source() is not None, warn)
         self.arena: LiveWorlds | LiveGymnasium
         if isinstance(config.driver, PipelineConfig):
             groups = [g for members in self.policies.groups.values() for g in members]

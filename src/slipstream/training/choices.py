@@ -72,6 +72,8 @@ def default_config(
         evaluate_episodes=EVALUATED_EPISODES if gymnasium else base.evaluate_episodes,
     )
     config = with_changes(config, changes, env, explicit={ALGORITHM: settings or {}, WORLD: env_options or {}})
+    if "schedule" not in changes and config.env_options == base.env_options:
+        config = dataclasses.replace(config, schedule=base.schedule)
     if policies is None:
         groups = groups_of(env, config)
         (template,) = config.policies.values()

@@ -106,7 +106,7 @@ class PipelineConfig:
     samplers: int | None = None
     """Processes that step environments; None: as many as tuning finds best, or there are cores but one."""
     envs_per_sampler: int | None = None
-    """Environments that each of them steps; None: as many as tuning finds best, or 8."""
+    """Environments that each of them steps; None: as tuning finds best, or 16 (8 for rollouts)."""
     rollout_length: int = 128
     """Steps of every environment between two updates, for algorithms that learn from rollouts."""
     updates_per_iteration: int | None = None

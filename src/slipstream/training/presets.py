@@ -29,6 +29,8 @@ class Preset:
     evaluate_every: int | None = None
     evaluate_episodes: int = 100
     env_options: Mapping[str, Any] = field(default_factory=dict)
+    schedule: tuple[str, ...] = ()
+    """Coarse physics first (see `schedule.py`), where the world has no options of the user's."""
     tuned: tuple[Settings, ...] = ()
     """Settings that suit the world, of the algorithms for which they are known."""
     replay: Preset | None = None
@@ -168,7 +170,8 @@ PRESETS = {
         tuned=(PPOConfig(learning_rate=3e-3, epochs=10, minibatches=4, discount=0.98, trace=0.9),),
         replay=SMALL_REPLAY,
     ),
-    **dict.fromkeys(("humanoid", "humanoid-standup"), ROBOT),
+    "humanoid": replace(ROBOT, total_steps=24_000_000, schedule=("12M:integrator=euler",)),
+    "humanoid-standup": ROBOT,
     "ant": replace(ROBOT, replay=ANT_REPLAY),
     **dict.fromkeys(("humanoid-run", "humanoid-flagrun", "ant-run"), replace(ROBOT, total_steps=28_000_000)),
     "legged": replace(ROBOT, total_steps=15_000_000),

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from slipstream.envs.env import Env
+from slipstream.envs.rules import picture_of
 from slipstream.training.film import Film, FilmError, refuse_file, timing
 from slipstream.training.painting import Painter
 
@@ -56,7 +57,4 @@ class DrawnFilm(Film):
         self.env, self.states, self.painter = env, states, Painter(width, height)
 
     def frame(self, number: int) -> np.ndarray:
-        picture = self.env.draw(self.states[self.moments[number]])
-        if picture is None:
-            raise FilmError(f"{type(self.env).__name__}.draw returned no picture.")
-        return self.painter.paint(picture)
+        return self.painter.paint(picture_of(self.env, self.states[self.moments[number]]))

@@ -172,7 +172,7 @@ def test_without_a_normaliser_observations_are_taken_as_they_are():
     )
 
 
-def test_new_weights_in_the_same_memory_are_noticed():
+def test_new_weights_in_the_same_memory_are_put_to_use():
     _, actor, _ = pair("ppo", SEEN, REACH)
     algorithm, other, _ = pair("ppo", SEEN, REACH, seed=1)
     arrays = {name: a.copy() for name, a in named_arrays(actor).items()}
@@ -182,6 +182,7 @@ def test_new_weights_in_the_same_memory_are_noticed():
     other = replaced(other, normalizer=merged(other.normalizer, x[None]))
     for name, a in named_arrays(other).items():
         arrays[name][...] = a
+    policy.renew()
     np.testing.assert_allclose(
         policy.act(x, False, np.random.default_rng(0))[1], in_jax(algorithm, other, x).action, atol=1e-5
     )

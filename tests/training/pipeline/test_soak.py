@@ -52,6 +52,8 @@ def test_a_pipeline_survives_a_killer(pipeline_config, at_work):
                 os.kill(crew.pids[name], rng.choice([signal.SIGKILL, signal.SIGKILL, signal.SIGSEGV, signal.SIGSTOP]))
                 since[name], killed = now[name], killed + 1
                 next_kill = time.monotonic() + rng.uniform(0.1, 1.0)
+        replaced = trainer.figures()["pipeline/processes_replaced"]
+        print(f"{killed} killed, {replaced:.0f} replaced, {trainer.updates} updates, {trainer.samples} samples")
         assert killed > SECONDS / 10
         assert len(pipeline.warnings) > killed / 2
         assert len(os.listdir("/proc/self/fd")) <= files + 5

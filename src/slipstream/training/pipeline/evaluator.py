@@ -92,6 +92,7 @@ def evaluate(job: Job) -> None:
             time.sleep(PAUSE)
             continue
         began, version = time.monotonic(), weights.read(arrays)
+        policy.renew()
         reporter.put("version", version)
         found = play_episodes(simulators, policy, seeds, alive)
         if found is None:

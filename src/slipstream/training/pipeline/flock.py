@@ -18,6 +18,7 @@ class Flock:
         reward: of the last step, `[lanes]`.
         terminated: whether it ended an episode, `[lanes]`.
         truncated: whether it cut one off, `[lanes]`.
+        any_ended: whether it did one or the other anywhere.
     """
 
     def __init__(self, simulators: list[Simulator]):
@@ -30,6 +31,7 @@ class Flock:
         self._act_as = first.act_as
         self.reward = np.zeros(lanes, np.float32)
         self.terminated, self.truncated = np.zeros(lanes, bool), np.zeros(lanes, bool)
+        self.any_ended = False
 
     def reset(self) -> np.ndarray:
         """Begin an episode in each: `[lanes, features]`."""
@@ -44,11 +46,18 @@ class Flock:
             after: where goes what is seen afterwards.
         """
         reward, terminated, truncated = self.reward, self.terminated, self.truncated
+        act_as, plain = self._act_as, self._plain
+        if self.any_ended:
+            terminated[:] = truncated[:] = self.any_ended = False
         rows = action.T.copy()  # environments may keep what they are given
-        for lane, step in enumerate(self._steps):
-            given, reward[lane], terminated[lane], truncated[lane], _ = step(self._act_as(rows[lane]))
-            plain = type(given) is np.ndarray and given.shape == self._plain
-            after[lane] = given if plain else self._simulators[lane].features(given)
+        for lane, (step, row) in enumerate(zip(self._steps, rows)):
+            given, reward[lane], is_over, is_cut_off, _ = step(act_as(row))
+            if is_over or is_cut_off:
+                terminated[lane], truncated[lane], self.any_ended = is_over, is_cut_off, True
+            if type(given) is np.ndarray and given.shape == plain:
+                after[lane] = given
+            else:
+                after[lane] = self._simulators[lane].features(given)
         if not (self._is_usual(after) and math.isfinite(np.dot(reward, reward))):
             self._look_closer(before, after)
 
@@ -57,7 +66,7 @@ class Flock:
             self.reward[lane] = simulator.usable_reward(float(self.reward[lane]))
             if not simulator.is_usable(after[lane]):
                 after[lane] = before[lane]
-                self.truncated[lane] = True
+                self.truncated[lane] = self.any_ended = True
 
     def begin(self, lane: int) -> np.ndarray:
         """The first observation of the next episode of one of them."""

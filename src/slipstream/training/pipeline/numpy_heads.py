@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -45,24 +46,30 @@ def to_env(space: Space) -> Callable[[Array], Array]:
     """From a policy's own units, in which bounded components span [-1, 1], to those of the space, within its bounds."""
     if not isinstance(space, Box):
         return lambda action: action
-    low, high = space.lows[:, None].copy(), space.highs[:, None].copy()
+    low, high = space.lows[:, None], space.highs[:, None]
     bounded = np.isfinite(low) & np.isfinite(high)
     half = np.where(bounded, np.subtract(high, low, where=bounded, out=np.full_like(low, 2.0)) / 2.0, 1.0)
     middle = np.where(bounded, np.add(high, low, where=bounded, out=np.zeros_like(low)) / 2.0, 0.0)
     half, middle = half.astype(np.float32), middle.astype(np.float32)
 
+    @lru_cache(maxsize=2)
+    def repeated(lanes: int) -> list[Array]:  # arrays of one shape are quicker to work with than columns
+        return [np.repeat(column, lanes, axis=1) for column in (low, high, half, middle)]
+
     def clip(action: Array) -> Array:
-        out = np.maximum(action, low)
-        return np.minimum(out, high, out=out)
+        lows, highs, _, _ = repeated(action.shape[1])
+        out = np.maximum(action, lows)
+        return np.minimum(out, highs, out=out)
 
     if np.all(half == 1.0) and np.all(middle == 0.0):
         return clip
 
     def translate(action: Array) -> Array:
-        out = action * half
-        out += middle
-        np.maximum(out, low, out=out)
-        return np.minimum(out, high, out=out)
+        lows, highs, halves, middles = repeated(action.shape[1])
+        out = action * halves
+        out += middles
+        np.maximum(out, lows, out=out)
+        return np.minimum(out, highs, out=out)
 
     return translate
 
@@ -120,7 +127,10 @@ def _squashed(outputs: Array, explore: bool, rng: np.random.Generator) -> Array:
     if not explore:
         return np.tanh(mean)
     # Not np.clip: it takes several times as long for so few numbers.
-    std = np.exp(np.minimum(np.maximum(raw + INITIAL_LOG_STD, LOWEST_LOG_STD), HIGHEST_LOG_STD))
+    std = raw + INITIAL_LOG_STD
+    np.maximum(std, LOWEST_LOG_STD, out=std)
+    np.minimum(std, HIGHEST_LOG_STD, out=std)
+    np.exp(std, out=std)
     std *= rng.standard_normal(std.shape, np.float32)
     std += mean
     return np.tanh(std, std)

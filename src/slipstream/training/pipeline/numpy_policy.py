@@ -1,7 +1,7 @@
 """Policies in plain NumPy: what acts in a sampler process, where JAX would cost a second and 200 MB.
 
-The weights are the arrays of a JAX actor under the names that `named_arrays` gives them; they may be views of shared
-memory that somebody else writes between two calls. `recipe_of` says how they are put to use, as plain JSON data.
+The weights are the arrays of a JAX actor under the names that `named_arrays` gives them; who writes new ones into them
+says so by `renew`. `recipe_of` says how they are put to use, as plain JSON data.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class NumpyPolicy:
     def __init__(self, recipe: Mapping[str, Any], arrays: Mapping[str, np.ndarray]):
         """Args:
         recipe: made by `recipe_of`.
-        arrays: by name; they are looked at anew in every call.
+        arrays: by name; when they change, call `renew`.
         """
         observation, action = from_json(recipe["observation"]), from_json(recipe["action"])
         assert isinstance(observation, Box)
@@ -67,6 +67,12 @@ class NumpyPolicy:
         self._network = network_of(observation, arrays, root, recipe["activation"], layer_norm)
         self._to_env = to_env(action)
         self._head = head_of(recipe, action, arrays)
+
+    def renew(self) -> None:
+        """There are new weights in the arrays."""
+        self._network.renew()
+        if self._normalizer is not None:
+            self._normalizer.renew()
 
     def act(
         self, observation: np.ndarray, explore: bool, rng: np.random.Generator, mask: np.ndarray | None = None
@@ -94,18 +100,25 @@ class Normalizer:
     def __init__(self, arrays: Mapping[str, np.ndarray]):
         names = ("mean", "variance", "count", "varied")
         self._mean, self._variance, self._count, self._varied = (arrays[f"normalizer/{n}"] for n in names)
-        self._seen: tuple[bytes, ...] = ()
-        self._precision = self._middle = np.zeros(0, np.float32)
+        self._lanes = 0
+
+    def renew(self) -> None:
+        self._lanes = 0
+
+    def _spread(self, lanes: int) -> None:
+        """Make ready what the next calls with so many lanes need: arrays in the shape of observations."""
+        share = self._varied / np.maximum(self._count, np.float32(1.0))
+        root = np.sqrt(self._variance / np.maximum(share, np.float32(1e-30)) + np.float32(1e-8))
+        precision = np.where(share > 0, np.float32(1.0) / root, np.float32(1.0))
+        limit = np.full(len(precision), NORMALIZED_LIMIT, np.float32)
+        rows = (np.repeat(row[None], lanes, axis=0) for row in (self._mean, precision, limit, -limit))
+        self._middle, self._precision, self._most, self._least = (row.T for row in rows)
+        self._lanes = lanes
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
-        seen = (self._mean.tobytes(), self._variance.tobytes(), self._varied.tobytes())
-        if seen != self._seen:  # there are new weights
-            share = self._varied / np.maximum(self._count, np.float32(1.0))
-            root = np.sqrt(self._variance / np.maximum(share, np.float32(1e-30)) + np.float32(1e-8))
-            self._precision = np.where(share > 0, np.float32(1.0) / root, np.float32(1.0))[:, None]
-            self._middle = self._mean.copy()[:, None]
-            self._seen = seen
+        if x.shape[1] != self._lanes:
+            self._spread(x.shape[1])
         scaled = np.subtract(x, self._middle)
         scaled *= self._precision
-        np.maximum(scaled, -NORMALIZED_LIMIT, out=scaled)
-        return np.minimum(scaled, NORMALIZED_LIMIT, out=scaled)
+        np.maximum(scaled, self._least, out=scaled)
+        return np.minimum(scaled, self._most, out=scaled)

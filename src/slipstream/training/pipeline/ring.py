@@ -59,15 +59,17 @@ class Region:
         """
         count = len(numbers)
         begin = int(self._written[self._number])
-        # What a writer that died has claimed beyond this may be half-written: it stays claimed until it is whole.
-        self._claimed[self._number] = max(int(self._claimed[self._number]), begin + count)
+        if begin + count > self._claimed[self._number]:
+            self._claimed[self._number] = begin + count
+        # else a writer that died has claimed this. It may be half-written, so it stays claimed until it is whole.
         fence()
         place = begin % self.rows
         first = min(count, self.rows - place)
         for kept, new in ((self._numbers, numbers), (self._pixels, pixels)):
             if new is not None:
                 kept[place : place + first] = new[:first]
-                kept[: count - first] = new[first:]
+                if first < count:
+                    kept[: count - first] = new[first:]
         fence()
         self._written[self._number] = begin + count
 

@@ -72,40 +72,43 @@ def sample(job: Job) -> None:
     arrays = weights.empty()
     policy = NumpyPolicy(job["recipe"], arrays)
 
-    def begin() -> tuple[Writer, np.ndarray, np.ndarray, np.ndarray]:
-        """New episodes, of which nothing is written yet: what is seen, and their returns and lengths so far."""
-        return make_writer(job), flock.reset(), np.zeros(lanes), np.zeros(lanes, np.int64)
+    def begin() -> tuple[Writer, np.ndarray, np.ndarray]:
+        """New episodes, of which nothing is written yet: what is seen, and their returns so far."""
+        return make_writer(job), flock.reset(), np.zeros(lanes)
 
-    writer, observation, returns, lengths = begin()
+    writer, observation, returns = begin()
+    step, began = 0, np.zeros(lanes, np.int64)  # so many steps were there when each episode began
     following = observation.copy()
     odd = dict.fromkeys(ODDITIES, 0)
     version = NONE
     while not reporter.told_to_stop:
         reporter.alive()
         if (life := reporter.new_life) is not None:
-            writer, observation, returns, lengths = begin()
+            writer, observation, returns = begin()
+            began[:] = step
             reporter.put("life", life)
         if not (reporter.may_step and weights.version != NONE and writer.ready):
             time.sleep(PAUSE)
             continue
         if weights.version != version:
             version = weights.read(arrays)
+            policy.renew()
             reporter.put("version", version)
         unit, action, kept = policy.act(observation.T, True, rng)
         flock.step(action, observation, following)
         writer.add(observation.T, unit, kept, flock.reward, flock.terminated, flock.truncated, following.T)
         observation, following = following, observation
         returns += flock.reward
-        lengths += 1
-        ended = flock.terminated | flock.truncated
-        if ended.any():
+        step += 1
+        if flock.any_ended:
+            ended = flock.terminated | flock.truncated
             for lane in np.flatnonzero(ended).tolist():
                 observation[lane] = flock.begin(lane)
             reporter.add("episodes", int(ended.sum()))
-            reporter.add("lengths", int(lengths[ended].sum()))
+            reporter.add("lengths", int((step - began[ended]).sum()))
             reporter.add("returns", float(returns[ended].sum()))
             reporter.add("return_squares", float(np.square(returns[ended]).sum()))
-            returns[ended], lengths[ended] = 0.0, 0
+            returns[ended], began[ended] = 0.0, step
             for name in odd:
                 now = flock.oddities(name)
                 reporter.add(f"oddities/{name}", now - odd[name])

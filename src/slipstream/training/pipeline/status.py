@@ -54,7 +54,9 @@ class Reporter:
     """A process's own column."""
 
     def __init__(self, status: Status, number: int):
-        self._mine = {name: array[number : number + 1] for name, array in status.block.arrays.items()}
+        # Numbers of Python, which are read and written in a third of the time that NumPy's take.
+        arrays = status.block.arrays
+        self._mine: dict[str, Any] = {name: array[number : number + 1].data for name, array in arrays.items()}
 
     def add(self, name: str, amount: float) -> None:
         self._mine[name][0] += amount
@@ -72,9 +74,9 @@ class Reporter:
     @property
     def new_life(self) -> int | None:
         """The life to begin, if it is another one than the present."""
-        wanted = int(self._mine["new_life"][0])
+        wanted = self._mine["new_life"][0]
         return wanted if wanted != self._mine["life"][0] else None
 
     @property
     def may_step(self) -> bool:
-        return bool(self._mine["steps"][0] < self._mine["allowance"][0])
+        return self._mine["steps"][0] < self._mine["allowance"][0]

@@ -57,6 +57,9 @@ would make more of."""
 TUNE_AFTER = 3.0
 """Seconds of learning before the number of processes is tried out: what is learned in less needs no tuning."""
 
+ROLLOUT_LANES = 8
+"""Environments of each sampler where they decide what is learned from at once."""
+
 SETTLED = 5
 """Steps of every environment after which a sampler that has just been started is at work."""
 
@@ -77,7 +80,8 @@ class PipelineTrainer:
         recipe = recipe_of(config.policies[self.name], group.observation, group.action)
         cores = usable_cores()
         self.samplers = self.driver.samplers or guessed_samplers(cores)
-        self.lanes = self.driver.envs_per_sampler or GUESSED_LANES
+        replays = isinstance(self.learner.algorithm.experience, Replay)
+        self.lanes = self.driver.envs_per_sampler or (GUESSED_LANES if replays else ROLLOUT_LANES)
         self._tuning: Tuning | None = None
         self._learning_since = 0.0
         """When the first update began; 0: there was none."""

@@ -32,6 +32,9 @@ class TransitionWriter:
         self._weights = self._powers[self._ages].astype(np.float32)
         self._open = np.zeros((n_step, lanes, layout.width), np.float32)
         """Rows that wait for their steps, by the step at which they begin (modulo n)."""
+        self._open[:, :, layout.slices["discount"]] = self._powers[-1]
+        self._rewards = np.zeros((n_step, lanes), np.float32)
+        """What they have earned so far."""
         self._pixels = np.zeros((n_step, lanes, layout.pixels), np.uint8) if layout.pixels else None
         self._length = np.zeros(lanes, np.int64)
         """How many of the last n steps belong to the episode."""
@@ -73,10 +76,10 @@ class TransitionWriter:
         else:
             self._pixels[now, :, : len(observation)] = observation.T
         row[:, where["action"]] = action.T
-        row[:, where["reward"]] = 0.0
+        self._rewards[now] = 0.0
         ended = terminated | truncated
         if self._all_under_way and b"\1" not in ended.tobytes():  # a third of the time that ended.any() takes
-            self._open[:, :, where["reward"].start] += self._weights[now][:, None] * reward
+            self._rewards += self._weights[now][:, None] * reward
             self._write_oldest((now + 1) % n, following)
         else:
             self._add_one_by_one(now, reward, terminated, ended, following)
@@ -85,7 +88,7 @@ class TransitionWriter:
     def _write_oldest(self, begin: int, following: np.ndarray) -> None:
         """What nearly all steps come to: the row that began n - 1 steps ago is whole in all environments."""
         where, rows = self._layout.slices, self._open[begin]
-        rows[:, where["discount"]] = self._powers[-1]
+        rows[:, where["reward"].start] = self._rewards[begin]
         if self._pixels is None:
             rows[:, where["next_observation"]] = following.T
             self._region.write(rows)
@@ -101,7 +104,7 @@ class TransitionWriter:
         self._length += 1
         ages = self._ages[now]
         alive = ages[:, None] < self._length
-        self._open[:, :, self._layout.slices["reward"].start] += alive * (self._weights[now][:, None] * reward)
+        self._rewards += alive * (self._weights[now][:, None] * reward)
         # Whole are the rows that began n - 1 steps ago, and all of an episode that has ended.
         whole = alive & (ended | (ages == n - 1)[:, None])
         begins, lanes = np.nonzero(whole)
@@ -121,6 +124,7 @@ class TransitionWriter:
         order = np.argsort(-ages, kind="stable")  # in the order in which they happened
         begins, lanes, ages = begins[order], lanes[order], ages[order]
         rows = self._open[begins, lanes]
+        rows[:, where["reward"].start] = self._rewards[begins, lanes]
         rows[:, where["discount"].start] = np.where(terminated[lanes], 0.0, self._powers[ages + 1])
         if self._pixels is None:
             rows[:, where["next_observation"]] = following.T[lanes]

@@ -35,7 +35,8 @@ UPDATES_MATTER = 2.0 / 3.0
 """The power of updates/s in what is maximised; the remainder is that of samples/s."""
 
 LANES = (1, 2, 4, 8, 16, 32, 64)
-GUESSED_LANES = 8
+GUESSED_LANES = 16
+"""On top of a bare step of HalfCheetah, 8 cost a quarter of it, 16 a fifth; 32 are no cheaper."""
 
 
 @dataclass(frozen=True)

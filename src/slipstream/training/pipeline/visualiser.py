@@ -49,6 +49,7 @@ def visualise(job: Job) -> None:
             time.sleep(PAUSE)
             continue
         began, version = time.monotonic(), weights.read(arrays)
+        policy.renew()
         reporter.put("version", version)
         filmed = film_episode(simulator, policy, file, seed=seed, limit=job["limit"], alive=alive, show=written)
         if filmed is not None:

@@ -32,9 +32,10 @@ class Weights:
     def like(arrays: Mapping[str, np.ndarray]) -> Weights:
         """Room for arrays such as these; nothing has been published."""
         copies = {f"{copy}/{name}": (a.shape, a.dtype) for copy in (0, 1) for name, a in arrays.items()}
-        # state: version and copy of the newest; begun: which version each copy holds, or is about to.
-        block = Block({"state": ((2,), np.int64), "begun": ((2,), np.int64), **copies})
-        block["state"][:] = NONE, 0
+        # state: twice the version of the newest, and which copy it is, in one number: a writer may die between two.
+        # begun: which version each copy holds, or is about to.
+        block = Block({"state": ((1,), np.int64), "begun": ((2,), np.int64), **copies})
+        block["state"][:] = 2 * NONE
         block["begun"][:] = NONE
         return Weights(block)
 
@@ -52,7 +53,7 @@ class Weights:
     @property
     def version(self) -> int:
         """The newest that has been published; -1: none yet."""
-        return int(self._state[0])
+        return int(self._state[0]) // 2
 
     def empty(self) -> dict[str, np.ndarray]:
         """Memory of one's own to read into."""
@@ -60,28 +61,24 @@ class Weights:
 
     def publish(self, arrays: Mapping[str, np.ndarray], version: int) -> None:
         """Make these the newest. Versions grow."""
-        newest, copy = self._state
+        newest, copy = divmod(int(self._state[0]), 2)
         if version <= newest:
             raise ValueError(f"Version {version} of the weights comes after {newest}.")
-        target = 1 - int(copy)
+        target = 1 - copy
         self._begun[target] = version
         fence()
         for name, place in self._copies[target].items():
             np.copyto(place, arrays[name])
         fence()
-        # The copy first: a reader that sees the new version finds it there, or notices that it does not.
-        self._state[1] = target
-        fence()
-        self._state[0] = version
+        self._state[0] = 2 * version + target
 
     def read(self, into: Mapping[str, np.ndarray]) -> int:
         """Copy the newest weights and return their version; -1 (and nothing is copied) if there are none."""
         while True:
-            version = self.version
+            version, copy = divmod(int(self._state[0]), 2)
             if version == NONE:
                 return NONE
             fence()
-            copy = int(self._state[1])
             if self._begun[copy] == version:
                 fence()
                 for name, place in self._copies[copy].items():
