@@ -8,6 +8,7 @@ import pytest
 from robots import converged, relative, rounded, step_states, visited_states
 
 from slipstream import physics
+from slipstream.physics import solver
 
 WALKER = """<mujoco><option timestep="0.004" {option}/><default>
   <geom condim="{condim}" friction="{friction}" contype="0" conaffinity="8"/></default>
@@ -60,3 +61,37 @@ def test_a_robot_in_a_plane_has_elliptic_cones_too():
     states = visited_states(m, 100, every=10)
     assert (states.contacts > 0).mean() > 0.3
     assert relative(step_states(physics.load(m), states, double=True)[2], states.qacc).max() < 1e-5
+
+
+def test_the_solver_begins_where_the_cost_is_lower(monkeypatch):
+    """At the accelerations of the step before (zero here) or at those without constraints, by MuJoCo's own cost."""
+    m = walker('cone="elliptic" impratio="30"', 6, 'condim="1"')
+    states, data, model = visited_states(m, 40), mujoco.MjData(m), physics.load(m, self_contacts=6)
+    begun: list[np.ndarray] = []
+    newton = solver.newton
+
+    def spy(problem, start, iterations):
+        begun.append(np.array(start))
+        return newton(problem, start, iterations)
+
+    monkeypatch.setattr(solver, "newton", spy)
+    choices = set()
+    for qpos, qvel in zip(states.qpos, states.qvel):
+        data.qpos[:], data.qvel[:] = qpos, qvel
+        mujoco.mj_forward(m, data)
+        if not data.ncon:
+            continue
+        physics.step(model, physics.make_state(model, qpos.tolist(), qvel.tolist()), [])
+        zero, free = mujoco_cost(m, data, np.zeros(m.nv)), mujoco_cost(m, data, data.qacc_smooth)
+        assert mujoco_cost(m, data, begun[-1]) == pytest.approx(min(zero, free), rel=1e-6, abs=1e-6)
+        choices.add(zero < free)
+    assert choices == {True, False}
+
+
+def mujoco_cost(m: mujoco.MjModel, data: mujoco.MjData, acceleration: np.ndarray) -> float:
+    cost, off, inertia = np.zeros(1), acceleration - data.qacc_smooth, np.zeros((m.nv, m.nv))
+    mujoco.mj_fullM(m, data, inertia)
+    product = np.zeros(data.nefc)
+    mujoco.mj_mulJacVec(m, data, product, acceleration)
+    mujoco.mj_constraintUpdate(m, data, product - data.efc_aref, cost, 0)
+    return float(0.5 * off @ inertia @ off + cost[0])

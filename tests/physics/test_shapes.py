@@ -11,6 +11,7 @@ from slipstream import physics
 from slipstream.physics import spatial as sp
 from slipstream.physics.boxes import Block
 from slipstream.physics.capsules import capsule_box
+from slipstream.physics.collision import external_contacts
 
 
 def points(count: int, seed: int = 0) -> str:
@@ -46,16 +47,42 @@ def test_a_shape_on_the_floor_steps_as_in_mujoco(geom):
     assert relative(qvel, states.next_qvel).max() < 1e-6
 
 
-def test_a_hull_with_too_many_corners_is_thinned_out_and_says_so():
-    m = on_the_floor('type="mesh" mesh="stone"', 200)
-    (geom,) = [geom for geom in physics.load(m).geoms if geom.hull]
-    assert geom.hull is not None
-    assert len(geom.hull.corners) <= 32 and geom.hull.whole > 100
-    assert 1e-4 < geom.hull.loss < 0.02
-    whole = np.array([m.mesh_vert[k] for k in range(m.nmeshvert)])
-    corners = np.array(geom.hull.corners)
-    # Every corner that is left is one of MuJoCo's, where MuJoCo has it.
-    assert np.abs(corners[:, None] - whole).max(-1).min(1).max() < 1e-6
+@pytest.mark.parametrize("shape", ["large hull", "small with large faces", "large with large faces"])
+def test_a_hull_of_any_kind_touches_the_floor_as_in_mujoco(shape):
+    """Of a face with many corners MuJoCo takes four; and none that is higher than the middle of the mesh."""
+    count = {"large hull": 300, "small with large faces": 22, "large with large faces": 50}[shape]
+    m = on_the_floor('type="mesh" mesh="stone"', count) if shape == "large hull" else standing_prism(count)
+    model = physics.load(m)
+    assert (model.geoms[1].hull is None) == (count > 32)
+    rng, data = np.random.default_rng(0), mujoco.MjData(m)
+    some, deep = 0, 0
+    for k in range(300):
+        flat = rng.normal(size=4) * [1, 0.02, 0.02, 1] if k % 2 else rng.normal(size=4)
+        data.qpos[:] = 0, 0, 0.2 * rng.random() ** 2 - 0.05, *(flat / np.linalg.norm(flat))
+        data.qpos[:] = data.qpos.astype(np.float32)
+        mujoco.mj_forward(m, data)
+        where = physics.pose(model, data.qpos.tolist())
+        found = [c for c in external_contacts(model, where, None) if c.distance < 0.0]
+        mine = np.array([(c.distance, *c.point) for c in found]).reshape(-1, 4)
+        mine[:, 1:] += data.qpos[:3]
+        theirs = np.concatenate([data.contact.dist[:, None], data.contact.pos], 1)
+        assert len(mine) == data.ncon, data.qpos
+        assert not len(mine) or np.abs(mine[:, None] - theirs[None]).max(-1).min(1).max() < 1e-6, data.qpos
+        some, deep = some + (data.ncon > 0), deep + (data.ncon > 3)
+    assert some > 150 and (deep > 30 or shape == "large hull")
+
+
+def standing_prism(count: int) -> mujoco.MjModel:
+    """Its ends are faces with half of the corners, at uneven distances."""
+    turn = np.cumsum(np.random.default_rng(0).uniform(0.5, 1.5, count // 2))
+    turn *= 2 * np.pi / turn[-1]
+    rim = np.stack([0.12 * np.cos(turn), 0.08 * np.sin(turn), 0 * turn], -1)
+    corners = " ".join(
+        f"{x:.6f}" for x in np.concatenate([rim - np.array([0, 0, 0.05]), rim + np.array([0, 0, 0.07])]).ravel()
+    )
+    asset = f'<asset><mesh name="prism" vertex="{corners}"/></asset>'
+    world = '<geom type="plane" size="5 5 1"/>' + body('type="mesh" mesh="prism"')
+    return converged(mujoco.MjModel.from_xml_string(f"<mujoco>{asset}<worldbody>{world}</worldbody></mujoco>"))
 
 
 def model_with(world: str) -> mujoco.MjModel:

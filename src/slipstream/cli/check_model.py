@@ -162,16 +162,7 @@ def legs(path: str, model: Model) -> str | None:
 
 def notes(model: Model) -> list[str]:
     """In what a model is not quite MuJoCo's."""
-    found = [f"left out: {line}" for line in model.left_out.lines]
-    thinned = {geom.hull for geom in model.geoms if geom.hull and geom.hull.loss > 0}
-    if thinned:
-        largest = max(hull.whole for hull in thinned)
-        loss = 1000 * max(hull.loss for hull in thinned)
-        found.append(
-            f"{len(thinned)} meshes have hulls with up to {largest} corners; "
-            f"those that are not kept stick out by up to {loss:.2g} mm"
-        )
-    return found
+    return [f"left out: {line}" for line in model.left_out.lines]
 
 
 def summary(model: Model) -> dict[str, str]:

@@ -14,11 +14,13 @@ from typing import Any
 import drjit as dr
 
 from slipstream.physics import spatial as sp
-from slipstream.physics.ground import Points, cylinder_points, ellipsoid_point, hull_points
+from slipstream.physics.control import as_array
+from slipstream.physics.ground import Points, cylinder_points, ellipsoid_point, hull_points, large_hull_points
 from slipstream.physics.kinematics import Pose
 from slipstream.physics.model import Geom, Model
 from slipstream.physics.pairs import BOX, CAPSULE, CYLINDER, ELLIPSOID, HFIELD, PLANE, SPHERE, Pair
 from slipstream.physics.refusal import ModelError
+from slipstream.physics.solids import large_hull, solid_reaches
 from slipstream.physics.spatial import Scalar
 from slipstream.physics.terrain import Terrain, distance_to_terrain
 from slipstream.physics.touches import find_touches
@@ -129,7 +131,7 @@ def _plane_contacts(model: Model, where: Pose, pair: Pair) -> list[Contact]:
         corners = _lower_corners(where, geom, lambda v: sp.dot(normal, v))
         return [sphere(corner, 0.0, tangent) for corner in corners]
     contacts = []
-    for point, counts in _low_points(where, geom, normal):
+    for point, counts in _low_points(model, where, pair.geom2, normal, base, pair.margin):
         contact = sphere(point, 0.0, tangent)
         if counts is not True:
             contact = replace(contact, distance=dr.select(counts, contact.distance, pair.margin + 1.0))
@@ -137,13 +139,27 @@ def _plane_contacts(model: Model, where: Pose, pair: Pair) -> list[Contact]:
     return contacts
 
 
-def _low_points(where: Pose, geom: Geom, normal: tuple) -> Points:
+def _low_points(
+    model: Model, where: Pose, g: int, normal: tuple, base: Scalar | None = None, margin: float = 0.0
+) -> Points:
+    """Of a cylinder, an ellipsoid or a mesh.
+
+    Args:
+        base: of a plane, the height of the reference point of the geom's tree over it.
+    """
+    geom = model.geoms[g]
     centre, rotation = geom_pose(where, geom)
     if geom.kind == CYLINDER:
         return cylinder_points(centre, rotation, geom.size, normal)
     if geom.kind == ELLIPSOID:
         return ellipsoid_point(centre, rotation, geom.size, normal)
-    assert geom.hull is not None
+    if geom.hull is None:
+        moving = (x for row in rotation for x in row if not sp.is_constant(x))
+        like = next(moving, 0.0)
+        turned = tuple(tuple(as_array(x, like) for x in row) for row in rotation)
+        reach = solid_reaches(model)[g]
+        near = sp.dot(normal, centre, base) < reach + margin if base is not None else True
+        return large_hull_points(centre, turned, large_hull(model, g, like), normal, near)
     return hull_points(centre, rotation, geom.hull, normal)
 
 
@@ -284,7 +300,7 @@ def _terrain_contacts(model: Model, where: Pose, pair: Pair, terrain: Terrain | 
         points, radius = _lower_corners(where, geom, lambda corner: corner[2]), 0.0
     else:  # what is lowest over the slope under its middle
         _, slope = measure(geom_pose(where, geom)[0], where.origin[geom.link])
-        low = _low_points(where, geom, slope)
+        low = _low_points(model, where, pair.geom2, slope)
         points, radius, counts = [point for point, _ in low], 0.0, [exists for _, exists in low]
     contacts = []
     for k, centre in enumerate(points):

@@ -28,17 +28,27 @@ OUTSIDE = 0.05
 """How far outside the search looks from, as a part of the smaller solid's radius."""
 CORNER, FACE = 5, 5
 """Numbers of a corner and of a face in the table of all solids (see `solids.py`)."""
+AROUND = 5
+"""Numbers of a face of a corner in that table."""
+MOST_CLIMBS = 3000
 UNROLLED = 4
 """Corners of a hull that are looked at in one turn of a loop; their number is a multiple of it."""
 
 
 @dataclass(frozen=True)
 class Corners:
-    """Corners of a hull, in a table (see `solids.py`)."""
+    """Corners of a hull, in a table (see `solids.py`).
+
+    Attributes:
+        first: a place in the table.
+        count: how many are looked at one by one.
+        climbs: whether there may be more, so that the search goes on along edges.
+    """
 
     table: Any
-    first: Scalar  # a place in the table
+    first: Scalar
     count: Scalar
+    climbs: bool
 
 
 @dataclass(frozen=True)
@@ -68,14 +78,18 @@ class Solid:
     caps: Any = 0
 
 
-def farthest(solid: Solid, direction: tuple) -> tuple[tuple, Any]:
-    """The point of a solid (without its skin) that is furthest along a direction, and the place of its corner."""
+def farthest(solid: Solid, direction: tuple, near: Any = None) -> tuple[tuple, Any]:
+    """The point of a solid (without its skin) that is furthest along a direction, and the place of its corner.
+
+    Args:
+        near: the place of a corner that may be near that one.
+    """
     local = [sp.dot(axis, direction) for axis in solid.axes]
     stretched = [sp.mul(b, x) for b, x in zip(solid.ball, local)]
     scale = 1.0 / dr.sqrt(sp.maximum(sp.dot(stretched, stretched), 1e-30))
     point: Sequence[Scalar] = [sp.mul(sp.mul(b, x), scale) for b, x in zip(solid.ball, stretched)]
     point = [sp.add(p, dr.select(x < 0.0, -b, b)) for p, x, b in zip(point, local, solid.block)]
-    place, corner = _farthest_corner(solid.corners, local)
+    place, corner = farthest_corner(solid.corners, local, near)
     return along_axes(solid, sp.plus(point, corner)), place
 
 
@@ -87,7 +101,8 @@ def along_axes(solid: Solid, local: Sequence[Scalar]) -> tuple:
     return at
 
 
-def _farthest_corner(corners: Corners, local: Sequence[Scalar]) -> tuple[Any, tuple]:
+def farthest_corner(corners: Corners, local: Sequence[Scalar], near: Any = None) -> tuple[Any, tuple]:
+    """The place and the coordinates of the corner of a hull that is furthest along a direction; zeros without any."""
     like = local[0]
 
     def look(k: Any, best: Any, place: Any, x: Any, y: Any, z: Any) -> tuple:
@@ -102,7 +117,38 @@ def _farthest_corner(corners: Corners, local: Sequence[Scalar]) -> tuple[Any, tu
 
     none, zero, start = as_array(-1e30, like), as_array(0.0, like), corners.first - corners.first
     found = dr.while_loop((start, none, start, zero, zero, zero), lambda k, *_: k < corners.count, look)
-    return found[2], tuple(found[3:])
+    place, corner = found[2], tuple(found[3:])
+    if not corners.climbs:
+        return place, corner
+    has_any = corners.count > 0
+    if near is not None:
+        at = corners.table.vector(near)
+        better = has_any & (sp.dot(at, local) > found[1])
+        place = dr.select(better, near, place)
+        corner = tuple(dr.select(better, a, b) for a, b in zip(at, corner))
+    return _climb(corners, local, has_any, place, corner)
+
+
+def _climb(corners: Corners, local: Sequence[Scalar], has_any: Any, place: Any, corner: tuple) -> tuple[Any, tuple]:
+    """From a corner of a hull along its edges, up in a direction, until there is no way up."""
+    table, like = corners.table, local[0]
+    least = 1e-10 if sp.is_single(like) else 1e-16  # metres; less is rounding, and could go in circles
+    zero = unsigned(0, like)
+
+    def go(k: Any, _: Any, edge: Any, place: Any, x: Any, y: Any, z: Any) -> tuple:
+        begin, count = table.place(place + 3), table.place(place + 4)
+        there = table.place(begin + AROUND * edge + 1)
+        at, here = table.vector(there), (x, y, z)
+        up = sp.dot(sp.minus(at, here), local) > least
+        place = dr.select(up, there, place)
+        x, y, z = (dr.select(up, a, b) for a, b in zip(at, here))
+        going = up | (edge + 1 < count)
+        return k + 1, going, dr.select(up, zero, edge + 1), place, x, y, z
+
+    x, y, z = corner
+    state = (zero, has_any, zero, place, x, y, z)
+    found = dr.while_loop(state, lambda k, going, *_: going & (k < MOST_CLIMBS), go)
+    return found[3], tuple(found[4:])
 
 
 def boxes_apart(one: Solid, two: Solid) -> tuple[Scalar, tuple]:
@@ -153,9 +199,10 @@ class Deepest:
         return Deepest(tuple(v[:3]), v[9], tuple(v[6:9]), tuple(v[3:6]), tuple(v[10:]))
 
 
-def _reach(one: Solid, two: Solid, direction: tuple) -> list[Any]:
+def _reach(one: Solid, two: Solid, direction: tuple, near: Sequence[Any] = (None, None)) -> list[Any]:
     """The furthest point of the set of differences along a direction, that of the first solid, and both corners."""
-    (point, place), (other, there) = farthest(one, direction), farthest(two, sp.negative(direction))
+    point, place = farthest(one, direction, near[0])
+    other, there = farthest(two, sp.negative(direction), near[1])
     return [*sp.minus(point, other), *point, place, there]
 
 
@@ -172,7 +219,7 @@ def find_deepest(one: Solid, two: Solid, start: tuple) -> Deepest:
         triangle = [list(values[i : i + 8]) for i in (16, 24, 32)]
         away = sp.minus(sp.scaled(sp.maximum(depth + outside, 0.0), normal), across)
         direction = sp.scaled(1.0 / dr.sqrt(sp.maximum(sp.dot(away, away), 1e-30)), away)
-        new = _reach(one, two, direction)
+        new = _reach(one, two, direction, (values[10], values[13]))
         value = sp.dot(direction, new[:3])
         going = (value - sp.dot(direction, across) > tolerance) | (value < depth - tolerance)
         better = value < depth

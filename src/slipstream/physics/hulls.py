@@ -1,4 +1,4 @@
-"""Convex hulls of meshes, as few numbers: corners and faces of at most four of them."""
+"""Convex hulls of meshes, as MuJoCo has them: corners, and faces with any number of them."""
 
 # MuJoCo's Python package has no type stubs for its compiled part.
 # pyright: reportAttributeAccessIssue=false
@@ -7,58 +7,81 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
 
 import mujoco
 import numpy as np
 
 MOST_CORNERS = 32
-"""Of a hull. Those of larger ones are thinned out: all corners are looked at in every step."""
-DIRECTIONS = 2000
-"""In which a thinned-out hull is compared with the whole one."""
+"""Up to so many all corners of a hull are looked at in every step. In larger ones the search climbs along the edges."""
+FIRST_CORNERS = 16
+"""Of a larger hull, those at which the climb may begin."""
+DIRECTIONS = 500
+"""In which those are spread."""
 
 
 @dataclass(frozen=True, eq=False)
 class Hull:
-    """A convex polyhedron.
+    """A convex polyhedron of few corners.
 
     Attributes:
         corners: in the frame of the geom, metres.
-        faces: numbers of three or four corners each; of larger faces, the four that span most of them.
-        normals: of the faces, outwards.
-        loss: how far corners that were left out stick out, metres.
-        whole: how many corners MuJoCo's hull has.
+        supports: which corners touch a plane: for lowest corners (any of the first numbers) of a face that looks down,
+            the numbers of the three or four that do.
+        normals: of these faces, outwards.
     """
 
     corners: tuple[tuple[float, ...], ...]
-    faces: tuple[tuple[int, ...], ...]
+    supports: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
     normals: tuple[tuple[float, ...], ...]
-    loss: float
-    whole: int
 
 
-def find_hull(m: mujoco.MjModel, mesh: int) -> Hull:
+def find_hull(m: mujoco.MjModel, mesh: int) -> Hull | None:
+    """A mesh's hull; None if it has so many corners that it belongs in a table (see `solids.py`)."""
     corners, faces, normals = _polygons(m, mesh)
-    if len(corners) <= MOST_CORNERS:
-        return _hull(corners, faces, normals, 0.0, len(corners))
-    thin, faces, normals, loss = _thin_hull(corners, MOST_CORNERS)
-    return _hull(thin, faces, normals, loss, len(corners))
+    if len(corners) > MOST_CORNERS:
+        return None
+    supports, outwards = [], []
+    for face, normal in zip(faces, normals):
+        fours = [(tuple(face), tuple(face))]
+        if len(face) > 4:
+            fours = [((corner,), tuple(support(corners, face, k))) for k, corner in enumerate(face)]
+        supports += fours
+        outwards += [tuple(map(float, normal))] * len(fours)
+    return Hull(tuple(tuple(map(float, corner)) for corner in corners), tuple(supports), tuple(outwards))
 
 
-def _thin_hull(corners: np.ndarray, most: int) -> tuple[np.ndarray, list[list[int]], np.ndarray, float]:
-    """A hull of some of its corners: corners, faces, their normals, and how far those left out stick out."""
-    kept, loss = _thinned(corners, most)
-    text = " ".join(f"{x:.9g}" for x in kept.ravel())
-    geom = '<body><freejoint/><geom type="mesh" mesh="thin"/></body>'
-    small = mujoco.MjModel.from_xml_string(
-        f'<mujoco><asset><mesh name="thin" vertex="{text}"/></asset><worldbody>{geom}</worldbody></mujoco>'
-    )
-    thin, faces, normals = _polygons(small, 0)
-    # MuJoCo moves a mesh to its centre and its principal axes; back to where it was.
-    back = np.zeros(9)
-    mujoco.mju_quat2Mat(back, small.mesh_quat[0])
-    turn = back.reshape(3, 3)
-    return thin @ turn.T + small.mesh_pos[0], faces, normals @ turn.T, loss
+def support(corners: np.ndarray, face: Sequence[int], first: int) -> list[int]:
+    """Which corners of a face touch a plane, if the corner number `first` of the face is the lowest; four at most.
+
+    MuJoCo starts from this corner and the three after it, and moves the other three on along the face, one at a time,
+    as long as the area between the four grows.
+    """
+    count = len(face)
+    if count <= 4:
+        return [face[(first + k) % count] for k in range(count)]
+    places = corners[list(face)]
+
+    def area(four: Sequence[int]) -> float:
+        a, b, c, d = places[[k % count for k in four]]
+        return float(np.linalg.norm(np.cross(c - a, d - b)))
+
+    four = [first, first + 1, first + 2, first + 3]
+    best = area(four)
+
+    def moved(k: int) -> bool:
+        nonlocal four, best
+        following = [x + (i == k) for i, x in enumerate(four)]
+        if (larger := area(following)) <= best:
+            return False
+        four, best = following, larger
+        return True
+
+    while moved(3):
+        while moved(2):
+            pass
+        while moved(1):
+            pass
+    return [face[k % count] for k in four]
 
 
 def _polygons(m: mujoco.MjModel, mesh: int) -> tuple[np.ndarray, list[list[int]], np.ndarray]:
@@ -72,44 +95,7 @@ def _polygons(m: mujoco.MjModel, mesh: int) -> tuple[np.ndarray, list[list[int]]
     return vertices[used], [[number[v] for v in face] for face in faces], m.mesh_polynormal[first:][:count]
 
 
-def _hull(corners: np.ndarray, faces: list[list[int]], normals: np.ndarray, loss: float, whole: int) -> Hull:
-    return Hull(
-        corners=tuple(tuple(map(float, corner)) for corner in corners),
-        faces=tuple(_four(corners, face) for face in faces),
-        normals=tuple(tuple(map(float, normal)) for normal in normals),
-        loss=loss,
-        whole=whole,
-    )
-
-
-def _four(corners: np.ndarray, face: list[int]) -> tuple[int, ...]:
-    """Of a face, the four corners with the largest area between them."""
-    if len(face) <= 4:
-        return tuple(face)
-    places = face[:: max(1, len(face) // 12)]  # a dozen of many do
-
-    def area(four: tuple[int, ...]) -> float:
-        a, b, c, d = corners[list(four)]
-        return float(np.linalg.norm(np.cross(c - a, d - b)))
-
-    return max(combinations(places, 4), key=area)
-
-
-def _thinned(corners: np.ndarray, most: int) -> tuple[np.ndarray, float]:
-    """The corners without which a hull would lose most, and by how much the others stick out of them."""
-    directions = np.random.default_rng(0).normal(size=(DIRECTIONS, 3))
-    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
-    reach = corners @ directions.T
-    kept = sorted({int(reach[:, k].argmax()) for k in range(6)})
-    while len(kept) < most:
-        missing = reach.max(0) - reach[kept].max(0)
-        kept.append(int(reach[:, missing.argmax()].argmax()))
-    return corners[kept], float((reach.max(0) - reach[kept].max(0)).max())
-
-
 CAP_CORNERS = 16
-MOST_CORNERS_OF_SOLIDS = 128
-"""Of a hull that touches others than planes: they are looked at one after the other, where something is near."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,16 +105,29 @@ class Polyhedron:
     corners: np.ndarray  # [corners, 3]
     faces: list[list[int]]
     normals: np.ndarray  # [faces, 3]
-    loss: float = 0.0
 
 
 def find_polyhedron(m: mujoco.MjModel, mesh: int) -> Polyhedron:
-    """MuJoCo's hull of a mesh; thinned out if it has very many corners."""
+    """MuJoCo's hull of a mesh. If it is large, the corners at which a climb may begin come first."""
     corners, faces, normals = _polygons(m, mesh)
-    loss = 0.0
-    if len(corners) > MOST_CORNERS_OF_SOLIDS:
-        corners, faces, normals, loss = _thin_hull(corners, MOST_CORNERS_OF_SOLIDS)
-    return _anticlockwise(Polyhedron(corners, faces, normals, loss))
+    if len(corners) > MOST_CORNERS:
+        first = _spread(corners)
+        order = [*first, *sorted(set(range(len(corners))) - set(first))]
+        number = np.argsort(order)
+        corners, faces = corners[order], [number[face].tolist() for face in faces]
+    return _anticlockwise(Polyhedron(corners, faces, normals))
+
+
+def _spread(corners: np.ndarray) -> list[int]:
+    """Some corners, one after the other the one that sticks out most from those chosen before."""
+    directions = np.random.default_rng(0).normal(size=(DIRECTIONS, 3))
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    reach = corners @ directions.T
+    chosen = [int(reach[:, 0].argmax())]
+    while len(chosen) < FIRST_CORNERS:
+        missing = reach.max(0) - reach[chosen].max(0)
+        chosen.append(int(reach[:, missing.argmax()].argmax()))
+    return chosen
 
 
 def box_polyhedron(size: Sequence[float]) -> Polyhedron:

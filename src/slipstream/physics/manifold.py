@@ -17,7 +17,7 @@ import drjit as dr
 from slipstream.physics import spatial as sp
 from slipstream.physics.boxes import Touch
 from slipstream.physics.control import as_array, negated, unsigned
-from slipstream.physics.convex import FACE, Deepest, Solid, along_axes
+from slipstream.physics.convex import AROUND, FACE, Deepest, Solid, along_axes
 from slipstream.physics.spatial import Scalar
 
 PARALLEL, ALONG = 0.996, 0.0888
@@ -59,7 +59,7 @@ class _Feature:
     def face(self, k: Any) -> tuple[Any, tuple, Scalar]:
         """A face around the first corner: its place, its normal, and whether all of the feature is on it."""
         table, (a, b, c) = self.table, self.places
-        place = dr.select(self.is_rolled, self.cap, table.place(table.place(a + 3) + 2 * k))
+        place = dr.select(self.is_rolled, self.cap, table.place(table.place(a + 3) + AROUND * k))
         normal, corner = table.vector(place), table.vector(a)
         limit = 1e-5 * self.solid.reach
         on = True
@@ -78,7 +78,7 @@ class _Feature:
         """Both ends of an edge."""
         table, (a, b, c) = self.table, self.places
         second = dr.select(a == b, c, b)
-        end = dr.select(self.dimension > 1.5, second, table.place(table.place(a + 3) + 2 * k + 1))
+        end = dr.select(self.dimension > 1.5, second, table.place(table.place(a + 3) + AROUND * k + 1))
         ends = (*table.vector(a), *table.vector(end))
         ends = tuple(dr.select(self.is_rolled, x, y) for x, y in zip(self.line, ends))
         return ends[:3], ends[3:]
@@ -155,9 +155,10 @@ def face_touches(one: Solid, two: Solid, found: Deepest) -> tuple[Scalar, list[T
     sign = dr.select(faces | negated(by_first), 1.0, -1.0)
     normal = tuple(x * sign for x in out)
     kept = _largest_four(kept, owner.table.vector(base))
+    tilt = dr.abs(sp.dot(n, out))  # of two faces; heights are over one, and distances across the other
     touches = []
     for exists, *local in kept.points[:MOST]:
-        height = _height(owner, base, local)
+        height = tilt * _height(owner, base, local)
         point = sp.scaled(-0.5 * height, out, along_axes(owner.solid, local))
         touches.append(Touch(exists > 0.5, point, height, normal))
     return (faces | edges) & (kept.count > 0.5), touches

@@ -22,6 +22,7 @@ from slipstream.physics.line import Line, search
 from slipstream.physics.precision import in_double
 from slipstream.physics.problem import Problem
 from slipstream.physics.spatial import Scalar, is_single
+from slipstream.physics.start import better_start
 from slipstream.physics.woodbury import with_slots
 
 UNCHECKED = 2
@@ -64,13 +65,17 @@ def solve_accelerations(problem: Problem, start: Sequence[Scalar]) -> Solution:
     if not problem.constrained:
         free = solve(model, factor(model, problem.mass), problem.force)
         return Solution(free, problem, free)
+    bends = model.options.elliptic and bool(problem.cones or problem.slots)
     if not is_single(start[0]) or problem.stiffness == "soft":
+        start = better_start(problem, start) if bends else start
         found, _ = newton(problem, start, model.newton_iterations)
         return Solution(found, problem, found)
     exact, begin = in_double(problem), in_double(list(start))
+    begin = better_start(exact, begin) if bends else begin
     if problem.stiffness == "hard":
         found, _ = newton(exact, begin, model.newton_iterations)
     else:
+        start = better_start(problem, start) if bends else start
         rough, failed = newton(problem, start, min(model.newton_iterations, SINGLE_ITERATIONS))
         again = when(failed, lambda: newton(exact, begin, model.newton_iterations)[0], model.nv, begin[0])
         found = [dr.select(failed, a, r) for a, r in zip(again, in_double(rough))]
