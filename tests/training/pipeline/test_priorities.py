@@ -151,6 +151,7 @@ QUICK = {"samplers": 1, "envs_per_sampler": 2, "evaluator_share": 0.0, "film_sha
 SMALL = {"hidden": (16,), "batch_size": 32, "warm_up": 200, "replay_size": 2_000, "priority": 0.6, "n_step": 1}
 
 
+@pytest.mark.slow  # test_split_devices.py has a quick run that is resumed
 def test_sac_learns_by_surprise_and_a_resumed_run_goes_on(tmp_path):
     settings = {**SMALL, "discount": 0.0, "updates_per_step": 0.5, "learning_rate": 3e-3, "initial_temperature": 0.01}
     name = f"{gym_environments.__file__}:Countdown"
