@@ -11,8 +11,8 @@ ROOT = Path(__file__).parents[1]
 LINTER = Path(sys.executable).with_name("lint-imports")
 
 HEAVY = (
-    *("PIL", "gymnasium", "imageio", "matplotlib", "mlflow", "mujoco", "onnx", "pettingzoo", "ray", "tensorboard"),
-    *("tensorflow", "torch", "viser", "wandb"),
+    *("PIL", "gymnasium", "imageio", "matplotlib", "mlflow", "mujoco", "onnx", "pettingzoo", "pynvml", "ray"),
+    *("tensorboard", "tensorflow", "torch", "viser", "wandb"),
 )
 ROBOTS = (
     "slipstream.physics",

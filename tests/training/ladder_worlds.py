@@ -241,3 +241,35 @@ class Forbidden(Env):
 
     def action_mask(self, state):
         return True, state.step == 0, False
+
+
+@dataclass
+class Stay:
+    left: dict
+    """How many steps each agent has to go."""
+
+
+class Parting(Env):
+    """Agents of two kinds leave after 1, 2 or 3 steps; the world is cut off after 2, when some are still there.
+
+    The best action (1, or -1) earns 1 in every step, others a little less. With n steps to go that is worth
+    (1 - discount ** n) / (1 - discount). Who has left looks as if it had one step to go, and loses 100 in every step.
+    """
+
+    max_steps = 2
+    groups = (Group("chooser", Box(1), Discrete(2), size=2), Group("steerer", Box(1), Box(1, -1.0, 1.0), size=2))
+
+    def reset(self, rng):
+        return Stay({g.name: dr.floor(rng.of(g.name).uniform(1.0, 4.0)) for g in self.groups})
+
+    def step(self, state, action, rng):
+        (steered,) = action["steerer"]
+        earned = {"chooser": dr.select(action["chooser"] == 1, 1.0, 0.8), "steerer": 0.75 - 0.25 * steered}
+        reward = {name: dr.select(left > 0.0, earned[name], -100.0) for name, left in state.left.items()}
+        return Stay({name: dr.maximum(left - 1.0, 0.0) for name, left in state.left.items()}), reward, False
+
+    def observe(self, state):
+        return {name: (dr.maximum(left, 1.0),) for name, left in state.left.items()}
+
+    def active(self, state):
+        return {name: left > 0.0 for name, left in state.left.items()}

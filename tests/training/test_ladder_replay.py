@@ -37,33 +37,36 @@ ALGOS: dict[str, Settings] = {
 }
 
 
-def learn(world: str, algo: str, iterations: int = 40, **changes) -> FusedTrainer:
-    policy = PolicyConfig(("agent",), algo, dataclasses.replace(ALGOS[algo], **changes))
+def learn(world: str, algo: str | dict[str, str], iterations: int = 40, **changes) -> FusedTrainer:
+    """A trainer that has learned; `algo`: of the only policy, or of the policy of each group."""
+    algos = {"agent": algo} if isinstance(algo, str) else algo
+    policies = {g: PolicyConfig((g,), a, dataclasses.replace(ALGOS[a], **changes)) for g, a in algos.items()}
     driver = FusedConfig(num_worlds=32, rollout_length=8)
-    config = TrainConfig(f"{WORLDS}:{world}", {"agent": policy}, driver=driver)
-    trainer = FusedTrainer(config)
+    trainer = FusedTrainer(TrainConfig(f"{WORLDS}:{world}", policies, driver=driver))
     for _ in range(iterations):
         trainer.iterate()
     return trainer
 
 
-def best_actions(trainer: FusedTrainer, observations: list[list[float]], mask: jax.Array | None = None) -> np.ndarray:
+def best_actions(
+    trainer: FusedTrainer, observations: list[list[float]], mask: jax.Array | None = None, policy: str = "agent"
+) -> np.ndarray:
     x = jnp.asarray(observations, jnp.float32).T
-    algorithm = trainer.policies.algorithms["agent"]
-    choice = algorithm.act(trainer.actors["agent"], Inputs(x, mask), explore=False, key=jax.random.key(0))
+    algorithm = trainer.policies.algorithms[policy]
+    choice = algorithm.act(trainer.actors[policy], Inputs(x, mask), explore=False, key=jax.random.key(0))
     return np.asarray(choice.action)
 
 
-def values(trainer: FusedTrainer, observations: list[list[float]]) -> np.ndarray:
+def values(trainer: FusedTrainer, observations: list[list[float]], policy: str = "agent") -> np.ndarray:
     """Of the best action in each of some situations."""
-    learner, config = trainer.states["agent"], trainer.config.policies["agent"].settings
+    learner, config = trainer.states[policy], trainer.config.policies[policy].settings
+    space = trainer.policies.groups[policy][0].action
     x = jnp.asarray(observations, jnp.float32).T
     head = head_for(config)
     if isinstance(config, DQNConfig):
-        choices = trainer.worlds.groups[0].action.choices
-        parts = dqn.values(config, head, choices, learner.network.value, x)
+        parts = dqn.values(config, head, space.choices, learner.network.value, x)
         return np.mean([head.mean(head.distribution(p)).max(axis=0) for p in parts], axis=0)
-    action = jnp.asarray(best_actions(trainer, observations) / trainer.worlds.groups[0].action.highs[:, None])
+    action = jnp.asarray(best_actions(trainer, observations, policy=policy) / space.highs[:, None])
     out = continuous.values(learner.critics.value, x, action)
     return np.asarray(head.mean(head.distribution(out)).mean(axis=0))
 
@@ -130,3 +133,14 @@ def test_truncation_bootstraps_and_termination_does_not(which):
     assert values(learn("SteeredRound", algo, **changes), PHASES) == pytest.approx(ROUND, abs=0.2)
     ended = values(learn("SteeredToTheEnd", algo, **changes), [[0.25 * t] for t in range(4)])
     assert ended == pytest.approx([(1 - DISCOUNT ** (4 - t)) / (1 - DISCOUNT) for t in range(4)], abs=0.25)
+
+
+@pytest.mark.parametrize("algo", ["sac", pytest.param("td3", marks=SLOW), pytest.param("ddpg", marks=SLOW)])
+def test_policies_of_their_own_learn_side_by_side_and_nothing_of_agents_that_have_left(algo):
+    trainer = learn("Parting", {"chooser": "dqn", "steerer": algo}, iterations=30, updates_per_step=1 / 16)
+    staying = [[1.0], [2.0], [3.0]]
+    assert best_actions(trainer, staying, policy="chooser").tolist() == [[1, 1, 1]]
+    assert (best_actions(trainer, staying, policy="steerer") < -0.6).all()
+    expected = [1.0, 1.0 + DISCOUNT, 1.0 + DISCOUNT + DISCOUNT**2]
+    for policy in ("chooser", "steerer"):
+        assert values(trainer, staying, policy) == pytest.approx(expected, abs=0.25), policy

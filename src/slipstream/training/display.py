@@ -146,9 +146,14 @@ def panel_columns(row: Mapping[str, float]) -> tuple[Cells, Cells, Cells]:
 
 
 def processes(row: Mapping[str, float]) -> Cells:
-    """Of each process: how much of a core it uses, and how much memory."""
+    """Of each process: how much of a core it uses, and how much memory; the same of a GPU, if it is on one."""
+
+    def share(kind: str, memory: str, name: str) -> str:
+        return f"{100 * row[f'{kind}/{name}']:.0f} % {row.get(f'{memory}/{name}', math.nan):,.0f} MB"
+
     names = [name.partition("/")[2] for name in row if name.startswith("cpu/")]
-    return [(n, f"{100 * row[f'cpu/{n}']:.0f} % {row.get(f'memory/{n}', math.nan):,.0f} MB") for n in names]
+    on_gpu = {n: f", GPU {share('gpu', 'gpu_memory', n)}" for n in names if f"gpu/{n}" in row}
+    return [(n, share("cpu", "memory", n) + on_gpu.get(n, "")) for n in names]
 
 
 def panel(columns: tuple[Cells, Cells, Cells], height: int) -> Table:

@@ -20,7 +20,7 @@ def train(devices: int | None, *options: str) -> subprocess.CompletedProcess:
 
 
 def test_two_devices_train_without_waiting_for_each_other_and_the_run_goes_on(tmp_path):
-    run, small = tmp_path / "run", ["--set", "hidden=[16,16]", "--set", "warm_up=200"]
+    run, small = tmp_path / "run", ["--set", "hidden=[16,16]", "--set", "warm_up=200", "--set", "priority=0.6"]
     done = train(None, *NEW, *small, "--steps", "1500", "--run", str(run))
     assert done.returncode == 0, done.stderr[-2000:]
     rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]

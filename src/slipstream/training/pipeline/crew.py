@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -18,6 +19,7 @@ from slipstream.training.config import PipelineConfig, TrainConfig
 from slipstream.training.evaluate import EVALUATION_SEED, Evaluation, group_score, standard_error
 from slipstream.training.pipeline.agent import GROUP
 from slipstream.training.pipeline.evaluator import LENGTHS, RETURNS
+from slipstream.training.pipeline.gpus import GpuUse
 from slipstream.training.pipeline.simulators import BAD_REWARD, NOT_FINITE, ODDITIES, OUTSIDE
 from slipstream.training.pipeline.status import UNLIMITED, Status
 from slipstream.training.pipeline.weights import NONE, Weights
@@ -66,6 +68,7 @@ class Crew:
         """How many processes have been started, those before a run was resumed included: each draws other numbers."""
         self._workers: Workers | None = None
         self._experience: dict[str, Any] = {}
+        self._gpus = GpuUse()
         self._last = self._measured()
 
     # Coming and going.
@@ -249,7 +252,8 @@ class Crew:
         )
 
     def figures(self) -> dict[str, float]:
-        """How the processes are doing since this was last asked: processor time in cores, memory in MB, and so on."""
+        """How the processes are doing since this was last asked: processor time in cores, memory in MB, and so on;
+        what they do on GPUs, if there are any."""
         last, now = self._last, self._measured()
         self._last = now
         seconds = max(now["at"] - last["at"], 1e-9)
@@ -261,11 +265,15 @@ class Crew:
             "pipeline/observations_outside": float(self.status[f"oddities/{OUTSIDE}"][SAMPLERS:].sum()),
             **{n: max(0.0, v - last[n]) / seconds for n, v in now.items() if n.startswith("cpu/") and n in last},
             **{n: v for n, v in now.items() if n.startswith("memory/")},
+            **self._gpus.figures(self._everybody()),
         }
 
+    def _everybody(self) -> dict[str, int]:
+        """Processes as they are called among metrics, the learner included."""
+        return {"learner": os.getpid(), **{name.replace(" ", "-"): pid for name, pid in self.pids.items()}}
+
     def _measured(self) -> dict[str, float]:
-        pids: dict[str, int | None] = {"learner": None, **{n.replace(" ", "-"): pid for n, pid in self.pids.items()}}
-        found = {name: usage(pid) for name, pid in pids.items()}
+        found = {name: usage(pid) for name, pid in self._everybody().items()}
         return {
             "at": time.perf_counter(),
             "samples": self.samples,

@@ -12,8 +12,10 @@ from slipstream.algos.actor_critic import Kept
 from slipstream.algos.algo import Replay, Rollout
 from slipstream.capacity import require_memory
 from slipstream.replay.layout import RowLayout
+from slipstream.replay.ring import LEAST
 from slipstream.replay.rows import unpack
 from slipstream.shared_memory import Block
+from slipstream.training.pipeline.priorities import Picked
 from slipstream.training.pipeline.ring import Ring
 from slipstream.training.pipeline.rollouts import Rollouts
 
@@ -68,14 +70,14 @@ class ReplayFeed:
         updates: gradient steps in a batch.
         seed: of drawing.
         """
-        size = experience.capacity * (4 * layout.width + layout.pixels)
+        size = experience.capacity * (4 * layout.width + layout.pixels + 4 * (experience.priority > 0))
         what = f"Remembering {experience.capacity:,} transitions"
         require_memory([size], what, "choose a smaller --set replay_size")
-        self.ring = Ring(samplers, experience.capacity, layout.width, layout.pixels)
+        self.experience, self._layout = experience, layout
+        self.ring = self._new_ring(samplers)
         self.block = self.ring.block
-        self._layout, self._rng = layout, np.random.default_rng(seed)
+        self._rng = np.random.default_rng(seed)
         self._age, self._redrawn = 0.0, 0
-        self.experience = experience
         self.resize(experience.batch, updates)
 
     def resize(self, batch: int, updates: int) -> None:
@@ -87,14 +89,21 @@ class ReplayFeed:
 
     def divide(self, regions: int) -> None:
         """Divide the ring among another number of samplers, of whom none is at work. It keeps what is in it."""
-        old, self.ring = self.ring, Ring(regions, self.experience.capacity, self._layout.width, self._layout.pixels)
+        old, self.ring = self.ring, self._new_ring(regions)
         self.ring.restore(old.rows_in_memory())
         self.block = self.ring.block
+        self._fetched = False  # the places of its rows were those of the old ring
         old.close()
 
-    def _room(self) -> tuple[np.ndarray, np.ndarray | None]:
+    def _new_ring(self, regions: int) -> Ring:
+        experience, layout = self.experience, self._layout
+        prioritised = experience.priority > 0
+        return Ring(regions, experience.capacity, layout.width, layout.pixels, prioritised=prioritised)
+
+    def _room(self) -> tuple[np.ndarray, np.ndarray | None, Picked | None]:
         pixels = np.empty((self.frames, self._layout.pixels), np.uint8) if self._layout.pixels else None
-        return np.empty((self.frames, self._layout.width), np.float32), pixels
+        picked = Picked.room(self.frames) if self.experience.priority else None
+        return np.empty((self.frames, self._layout.width), np.float32), pixels, picked
 
     def job(self) -> dict[str, Any]:
         e = self.experience
@@ -110,22 +119,37 @@ class ReplayFeed:
 
     def fetch(self) -> None:
         self._buffers.reverse()
-        numbers, pixels = self._buffers[0]
-        self._age, again = self.ring.draw(self.frames, self._rng, numbers, pixels)
+        self._age, again = self.ring.draw(self.frames, self._rng, *self._buffers[0])
         self._redrawn += again
         self._fetched = True
 
-    def take(self) -> tuple[np.ndarray, np.ndarray | None]:
-        """`[updates, batch, width]` and `[updates, batch, bytes]`."""
+    def take(self) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
+        """Rows, `[updates, batch, width]`, their pictures, `[updates, batch, bytes]`, and how much each counts,
+        `[updates, batch]`."""
         if not self._fetched:
             self.fetch()
         self._fetched = False
+        self._taken = self._buffers[0][-1]
         return self.example()
 
-    def example(self) -> tuple[np.ndarray, np.ndarray | None]:
-        numbers, pixels = self._buffers[0]
+    def example(self) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
+        numbers, pixels, picked = self._buffers[0]
         shape = (self.updates, self.experience.batch)
-        return numbers.reshape(*shape, -1), None if pixels is None else pixels.reshape(*shape, -1)
+        weight = None
+        if picked is not None:
+            priority = picked.priority.reshape(shape)
+            weight = (priority / priority.min(axis=1, keepdims=True)) ** -self.experience.priority_correction
+        return numbers.reshape(*shape, -1), None if pixels is None else pixels.reshape(*shape, -1), weight
+
+    def surprised(self, surprise: np.ndarray) -> None:
+        """Draw what was taken last by how wrong its values were, `[updates, batch]`.
+
+        It counts from the next fetch on: a batch that was fetched meanwhile was drawn without it.
+        """
+        assert self._taken is not None and self.ring.priorities is not None
+        new = (np.abs(surprise.reshape(-1)) + np.float32(LEAST)) ** np.float32(self.experience.priority)
+        new = np.where(np.isfinite(new), np.maximum(new, np.finfo(np.float32).tiny), np.float32(1.0))
+        self.ring.priorities.change(self._taken, new)
 
     def learnable(self, batch: Any) -> Any:
         return unpack(self._layout, *batch)

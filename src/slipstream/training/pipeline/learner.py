@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from slipstream.algos.algo import SURPRISE, Algorithm, Update
+from slipstream.algos.algo import SURPRISE, Algorithm, Replay, Update
 from slipstream.algos.settings import OffPolicyConfig
 from slipstream.capacity import usable_cores
 from slipstream.envs.env import Group
@@ -114,6 +114,8 @@ class Learner:
     def compile_for(self, feed: Feed) -> None:
         """Get ready for batches such as a feed has now."""
         given = (self.state, feed.example(), np.float32(0.0), self._dials(), self._key, np.uint32(0))
+        experience = self.algorithm.experience
+        prioritised = isinstance(experience, Replay) and experience.priority > 0
 
         def learning_by(part: Callable[[Algorithm], Update]) -> Any:
             def learn(
@@ -122,7 +124,7 @@ class Learner:
                 key = jax.random.fold_in(key, iteration)
                 update = part(self.policies.with_dials(self.name, dials))
                 state, metrics = update(state, feed.learnable(batch), elapsed=elapsed, key=key)
-                return state, {name: value for name, value in metrics.items() if name != SURPRISE}
+                return state, {name: value for name, value in metrics.items() if prioritised or name != SURPRISE}
 
             return jax.jit(learn, donate_argnums=0)
 
@@ -133,6 +135,8 @@ class Learner:
 
     def update(self, batch: Any, elapsed: np.float32, iteration: int) -> dict[str, Any]:
         """Start to learn from a batch. The metrics, and the state, are there when it is done.
+
+        Among the metrics is `SURPRISE` if the replay has priorities.
 
         Args:
             batch: of the feed that it was compiled for.

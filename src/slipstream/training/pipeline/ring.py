@@ -16,6 +16,7 @@ import numpy as np
 
 from slipstream.runs.array_file import Streamed
 from slipstream.shared_memory import Block, fence
+from slipstream.training.pipeline.priorities import Picked, Priorities
 
 CHUNK = 1 << 24
 """Bytes of a region that are copied at once when it is saved."""
@@ -77,12 +78,13 @@ class Region:
 class Ring:
     """The learner's end: draws, saves, and restores."""
 
-    def __init__(self, regions: int, capacity: int, width: int, pixels: int = 0):
+    def __init__(self, regions: int, capacity: int, width: int, pixels: int = 0, *, prioritised: bool = False):
         """Args:
         regions: one for each sampler.
         capacity: rows of all regions together, rounded up to whole regions.
         width: 32-bit floats of a row.
         pixels: bytes of a row's pictures; 0: there are none.
+        prioritised: whether rows can be drawn by priorities.
         """
         self.rows = -(-capacity // regions)
         self.regions, self.width, self.pixels = regions, width, pixels
@@ -92,6 +94,7 @@ class Ring:
         self._flat_pixels = self.block["pixels"].reshape(regions * self.rows, pixels)
         self._spare = max(1, self.rows // 32)
         """Rows that would be overwritten next and are left alone, so that hardly any is drawn in vain."""
+        self.priorities = Priorities(regions, self.rows) if prioritised else None
         self.saved_at, self.saving_seconds = 0.0, 0.0
         """When a checkpoint was last given all rows (`time.perf_counter`), and how long that took."""
 
@@ -115,15 +118,21 @@ class Ring:
         return first, written - first
 
     def draw(
-        self, count: int, rng: np.random.Generator, numbers: np.ndarray, pixels: np.ndarray | None = None
+        self,
+        count: int,
+        rng: np.random.Generator,
+        numbers: np.ndarray,
+        pixels: np.ndarray | None = None,
+        picked: Picked | None = None,
     ) -> tuple[float, int]:
-        """Fill in transitions drawn uniformly from all that are there.
+        """Fill in transitions drawn from all that are there: uniformly, or by their priorities if the ring has them.
 
         Args:
             count: how many.
             rng: chance.
             numbers: where they go, `[count, width]`.
             pixels: and their pictures, `[count, bytes]`.
+            picked: and which they are, for a ring with priorities.
 
         Returns:
             How many transitions are newer than those that were drawn, on average; and how many had to be drawn anew.
@@ -137,10 +146,18 @@ class Ring:
                 if not self.written:
                     raise ValueError("There is nothing in the ring to draw from.")
                 continue  # writers have gone once around a small ring while we looked at their counts
-            drawn = rng.integers(ends[-1], size=len(where))
-            region = np.searchsorted(ends, drawn, side="right")
-            offset = drawn - (ends - spans)[region]
-            row = first[region] + offset
+            if self.priorities is None:
+                drawn = rng.integers(ends[-1], size=len(where))
+                region = np.searchsorted(ends, drawn, side="right")
+                offset = drawn - (ends - spans)[region]
+                row = first[region] + offset
+            else:
+                self.priorities.follow(first, spans)
+                found = self.priorities.draw(len(where), rng)
+                region, row = found.region, found.row
+                offset = row - first[region]
+                for kept, new in zip(picked or (), found):
+                    kept[where] = new
             self._gather(region * self.rows + row % self.rows, where, count, numbers, pixels)
             fence()
             # What has been claimed since lies where rows were that are older by a whole region.
@@ -218,6 +235,8 @@ class Ring:
     def restore(self, saved: Mapping[str, np.ndarray]) -> None:
         """Fill an empty ring with what another one has saved, however many regions that had; the newest if not all fit.
 
+        Priorities are not saved: all rows begin with the same.
+
         Raises:
             ValueError: if its rows are not like those of this ring.
         """
@@ -241,6 +260,8 @@ class Ring:
     def forget(self) -> None:
         """Be empty. Nobody may be writing meanwhile."""
         self._claimed[:] = self._written[:] = 0
+        if self.priorities is not None:
+            self.priorities.forget()
 
     def close(self) -> None:
         self.block.close()

@@ -13,7 +13,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from slipstream.algos.algo import Replay
+from slipstream.algos.algo import SURPRISE, Replay
 from slipstream.capacity import available_memory, usable_cores
 from slipstream.envs.statistics import EpisodeTotals
 from slipstream.replay.layout import RowLayout
@@ -107,8 +107,6 @@ class PipelineTrainer:
             size, discrete = group.action.size, not isinstance(group.action, Box)
             steps = self.driver.rollout_length
             return RolloutFeed(group.observation.size, size, image, self.samplers, steps, self.lanes, discrete)
-        if experience.priority:
-            raise ValueError("Replay with priorities needs compiled worlds: leave --set priority out.")
         layout = RowLayout.of(group.observation, group.action, masked=False)
         updates = self.driver.updates_per_iteration or self.learner.affordable_updates(experience.batch)
         return ReplayFeed(experience, layout, self.samplers, updates, self.config.seed)
@@ -260,6 +258,9 @@ class PipelineTrainer:
         if self.feed.ready(self.samples, self.updates):
             self.feed.fetch()  # the next batch, while this one is computed
         jax.block_until_ready((self.learner.state, metrics))
+        if SURPRISE in metrics:
+            assert isinstance(self.feed, ReplayFeed)
+            self.feed.surprised(np.asarray(metrics.pop(SURPRISE)))
         updated = time.perf_counter()
         self._publish()
         if self._tuning is not None and time.perf_counter() - self._learning_since > TUNE_AFTER:

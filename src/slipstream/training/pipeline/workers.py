@@ -183,11 +183,11 @@ class Workers:
             worker.replace()
 
 
-def usage(pid: int | None) -> tuple[float, float] | None:
+def usage(pid: int) -> tuple[float, float] | None:
     """Seconds of processor time that a process has taken and bytes of memory that it has for itself; None if nobody
     knows (there is no /proc, or it is gone)."""
     try:
-        folder = Path("/proc/self" if pid is None else f"/proc/{pid}")
+        folder = Path(f"/proc/{pid}")
         times = (folder / "stat").read_text().rpartition(")")[2].split()
         private = next(line for line in (folder / "status").read_text().splitlines() if line.startswith("RssAnon"))
         return (int(times[11]) + int(times[12])) / os.sysconf("SC_CLK_TCK"), int(private.split()[1]) * 1024.0
