@@ -82,7 +82,9 @@ print(best)
 
 BARE = """
 import sys, time, gymnasium
-env = gymnasium.make(sys.argv[1])
+from slipstream.training.pipeline.simulators import make_environment
+# An Atari game is seen as samplers see it: every fourth frame, grey, small, the last four.
+env = make_environment("gym:" + sys.argv[1], {}) if sys.argv[1].startswith("ALE/") else gymnasium.make(sys.argv[1])
 env.reset(seed=0)
 env.action_space.seed(0)
 actions = [env.action_space.sample() for _ in range(1000)]
@@ -200,14 +202,17 @@ def frames(arguments: argparse.Namespace, console: Console) -> dict[str, Any]:
 def sampling(arguments: argparse.Namespace, console: Console) -> dict[str, Any]:
     """Samples/s against the number of samplers, and beside the bare environment."""
     never = {"hidden": [HIDDEN, HIDDEN], "warm_up": 2_000_000, "replay_size": 2_000_000}
+    few = {"warm_up": 50_000, "replay_size": 50_000}
+    """Of pictures, which take a hundred times the memory."""
     alone = {**ALONE, "tune": False, "envs_per_sampler": arguments.envs}
     found: dict[str, Any] = {}
     for env in arguments.sampled:
+        algo, settings = ("dqn", few) if env.startswith("ALE/") else ("sac", never)
         bare, rates = [], {str(n): [] for n in arguments.numbers}
         for _ in track(range(arguments.turns), env, console=console):
             bare.append(number(BARE, env, str(arguments.seconds), cores=1))
             for count in arguments.numbers:
-                rows = trained(env, "sac", never, arguments.seconds, samplers=count, **alone)
+                rows = trained(env, algo, settings, arguments.seconds, samplers=count, **alone)
                 rates[str(count)].append(settled(rows, "pipeline/samples_per_second"))
         found[env] = {"bare": bare, "samplers": rates}
     table = Table("environment", "samplers", "samples/s", "beside the bare environment on one core")
