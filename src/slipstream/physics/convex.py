@@ -31,6 +31,7 @@ CORNER, FACE = 5, 5
 AROUND = 5
 """Numbers of a face of a corner in that table."""
 MOST_CLIMBS = 3000
+"""Edges that a climb looks at before it ends where it is: rounding must not keep a kernel busy for ever."""
 UNROLLED = 4
 """Corners of a hull that are looked at in one turn of a loop; their number is a multiple of it."""
 
