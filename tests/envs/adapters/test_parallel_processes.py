@@ -165,10 +165,11 @@ def test_a_question_that_nobody_has_heard_is_asked_again():
 # Ends.
 
 HOST = """
-import json, sys
+import json, signal, sys
 import numpy as np
 import slipstream
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs begin without one
 faults = dict(zip(("how", "where"), sys.argv[1:]))
 worlds = slipstream.make("pettingzoo:parallel_envs:Faulty", num_worlds=4, processes=2, **faults)
 still = {"cat": np.zeros(8, int), "dog": np.zeros(4, int)}
@@ -200,7 +201,7 @@ def test_nothing_is_left(how, tmp_path):
         os.killpg(host.pid, signal.SIGINT)
     elif how == "hang":
         host.kill()
-    _, said = host.communicate()
+    _, said = host.communicate(timeout=60)
     assert gone(pids)
     assert host.returncode == {"end": 0, "wait": -signal.SIGINT, "hang": -signal.SIGKILL}[how], said
 
