@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from slipstream.capacity import usable_cores
 from slipstream.tournament.plan import Plan
 from slipstream.tournament.pod import Pod, Report, from_plain
 
@@ -67,7 +68,7 @@ class Cluster:
             raise ValueError(f"No Ray cluster answers at {address}.")
         how: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
         if address is None:
-            how |= {"include_dashboard": False, "object_store_memory": OBJECT_STORE, "num_cpus": cores()}
+            how |= {"include_dashboard": False, "object_store_memory": OBJECT_STORE, "num_cpus": usable_cores()}
         try:
             ray.init(address=address or "local", namespace="slipstream", **how)
         except (ConnectionError, ValueError, RuntimeError) as error:
@@ -163,11 +164,6 @@ def _answers(address: str) -> bool:
             return True
     except OSError:
         return False
-
-
-def cores() -> int:
-    """Of this machine, as far as this process may use them."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _line(error: BaseException) -> str:

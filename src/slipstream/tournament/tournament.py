@@ -14,9 +14,9 @@ import sys
 import time
 from pathlib import Path
 
+from slipstream.capacity import usable_cores
 from slipstream.envs.registry import INTERACTIVE
 from slipstream.runs.directory import RunError
-from slipstream.tournament.cluster import cores
 from slipstream.tournament.directory import TournamentDirectory, at_home, new_directory
 from slipstream.tournament.driver import BAD_INPUT, OVER
 from slipstream.tournament.leaderboard import Leaderboard, Unavailable, insist
@@ -134,10 +134,10 @@ def _check_place(plan: Plan, address: str | None) -> None:
         if "://" in address:
             raise ValueError(f"--address must be auto or host:port of the head, on a machine of the cluster: {address}")
         return
-    if plan.cpus_per_pod > cores():
+    if plan.cpus_per_pod > usable_cores():
         raise ValueError(
-            f"A pod needs {plan.cpus_per_pod:g} CPUs, and this machine has {cores()}: give --cpus-per-pod, or the "
-            "--address of a cluster."
+            f"A pod needs {plan.cpus_per_pod:g} CPUs, and this machine has {usable_cores()}: give --cpus-per-pod, or "
+            "the --address of a cluster."
         )
 
 
